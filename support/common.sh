@@ -1,0 +1,56 @@
+# shellcheck shell=sh
+# Shared by the scripts of support/: sourced, not run. Sets ROOT (repository),
+# OUT (build output) and CACHE (downloads, ccache, root file system tar).
+#
+# Environment: CAIRN_CACHE  cache directory, default $HOME/.cache/cairn
+ROOT=$(cd "$(dirname "$0")/.." && pwd)
+OUT=$ROOT/out
+CACHE=${CAIRN_CACHE:-${HOME:?HOME is not set: set it, or set CAIRN_CACHE}/.cache/cairn}
+export ROOT OUT CACHE
+
+# die SENTENCE: prints one sentence that says what to do, and stops.
+die() {
+	printf '%s: %s\n' "${0##*/}" "$*" >&2
+	exit 1
+}
+
+# say SENTENCE: progress, on stderr so that stdout stays usable.
+say() { printf -- '--> %s\n' "$*" >&2; }
+
+# need COMMAND...: stops with the command's name when one is missing.
+need() {
+	for tool; do
+		command -v "$tool" >/dev/null 2>&1 ||
+			die "the command '$tool' is missing; run 'make bootstrap' (it installs support/host-packages.txt)"
+	done
+}
+
+# as_root COMMAND...: runs it as root, through sudo when we are not.
+as_root() {
+	if [ "$(id -u)" = 0 ]; then
+		"$@"
+	else
+		command -v sudo >/dev/null 2>&1 ||
+			die "root is needed to run '$1'; run make as root or install sudo"
+		sudo "$@"
+	fi
+}
+
+# need_space DIR MIB: stops when the file system of DIR has less than MIB free.
+need_space() {
+	mkdir -p "$1"
+	free=$(df -Pm "$1" | awk 'NR == 2 { print $4 }')
+	[ "$free" -ge "$2" ] ||
+		die "only $free MiB are free in $1 and $2 MiB are needed; free some space or set CAIRN_CACHE and clone to a larger disk"
+}
+
+# digest FILE...: one sha256 over names and contents, for rebuild stamps.
+digest() { sha256sum "$@" | sha256sum | cut -d' ' -f1; }
+
+# digest_tree DIR...: one sha256 over the paths, modes, link targets and contents below.
+digest_tree() {
+	{
+		find "$@" -name __pycache__ -prune -o -printf '%m %y %P %l\n' | LC_ALL=C sort
+		find "$@" -name __pycache__ -prune -o -type f -print0 | LC_ALL=C sort -z | xargs -0r sha256sum
+	} | sed "s,$ROOT/,," | sha256sum | cut -d' ' -f1
+}

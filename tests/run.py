@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+"""Runs Cairn's checks and ends with `N passed, N failed, N skipped`.
+
+usage: tests/run.py [--only STAGE] [--image FILE] [--suite NAME]
+
+Stages, in order (each builds what it needs; all results below out/test/):
+  lint        shellcheck, ruff, rules of the house (script length, patch headers)
+  unit        pytest on Cairn's own scripts (tests/unit)
+  core        Bitcoin Core's unit tests on the patched source (ctest)
+  functional  Bitcoin Core's functional tests named in tests/core/functional.txt
+  robot       Robot Framework suites against the image booted in QEMU (out/robot/)
+
+A stage that cannot even start (a build error, say) counts as one failure and the
+following stages still run. Exit status: 0 when nothing failed, 1 otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / "out"
+RESULTS = OUT / "test"
+BIN = Path(sys.executable).parent
+SCRIPT_LINES_MAX = 150
+PATCH_HEADER = ("What:", "Why:", "Upstream status:", "How to drop:")
+
+
+@dataclass
+class Tally:
+    """Number of checks by outcome."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def add(self, other: Tally) -> None:
+        """Adds another tally to this one."""
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+
+    def __str__(self) -> str:
+        """The words of the closing line."""
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+class StageError(Exception):
+    """A stage could not be carried out; the text says why."""
+
+
+def build(*command: str) -> None:
+    """Runs a build script of support/ and raises StageError if it fails."""
+    if subprocess.run([str(ROOT / "support" / command[0]), *command[1:]], check=False).returncode:
+        raise StageError(f"support/{' '.join(command)} failed, see its message above")
+
+
+def junit(path: Path) -> Tally:
+    """Counts the outcomes in a JUnit XML file."""
+    if not path.exists():
+        raise StageError(f"{path.relative_to(ROOT)} was not written")
+    tally = Tally()
+    for case in ET.parse(path).getroot().iter("testcase"):
+        kinds = {child.tag for child in case}
+        if kinds & {"failure", "error"}:
+            tally.failed += 1
+            print(f"FAILED: {case.get('classname', '')} {case.get('name', '')}")
+        elif "skipped" in kinds or case.get("status") in {"disabled", "notrun"}:
+            tally.skipped += 1
+        else:
+            tally.passed += 1
+    return tally
+
+
+def check(name: str, problems: list[str]) -> Tally:
+    """One lint check: passed when there are no problems, which are printed."""
+    for problem in problems:
+        print(f"{name}: {problem}")
+    return Tally(failed=1) if problems else Tally(passed=1)
+
+
+def tracked() -> list[Path]:
+    """All files of the repository: tracked, or new and not ignored."""
+    listing = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    return [ROOT / name for name in listing.split("\0") if name and (ROOT / name).is_file()]
+
+
+def is_shell(path: Path) -> bool:
+    """Whether a file is a shell script, by suffix or first line."""
+    if path.suffix == ".sh":
+        return True
+    with path.open("rb") as stream:
+        return stream.readline().rstrip() in {b"#!/bin/sh", b"#!/usr/bin/env sh"}
+
+
+def output_of(command: list[str]) -> list[str]:
+    """Lines a checker prints when it finds fault; none when it is content."""
+    result = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    return (result.stdout + result.stderr).splitlines() if result.returncode else []
+
+
+def lint(_: argparse.Namespace) -> Tally:
+    """Static checks of the repository's own files."""
+    files = tracked()
+    scripts = [path for path in files if not path.is_symlink() and is_shell(path)]
+    tally = check("shellcheck", output_of(["shellcheck", "-x", *map(str, scripts)]))
+    long = [
+        f"{path.relative_to(ROOT)} has {count} lines, {SCRIPT_LINES_MAX} are the limit; split it"
+        for path in scripts
+        if (count := len(path.read_text().splitlines())) >= SCRIPT_LINES_MAX
+    ]
+    tally.add(check("length", long))
+    lax = [
+        f"{path.relative_to(ROOT)} does not say `set -eu`"
+        for path in scripts
+        if path.suffix != ".sh" and "set -eu" not in path.read_text()
+    ]
+    tally.add(check("set -eu", lax))
+    tally.add(check("ruff", output_of([str(BIN / "ruff"), "check", "."])))
+    tally.add(check("ruff format", output_of([str(BIN / "ruff"), "format", "--check", "."])))
+    headers = []
+    for path in sorted((ROOT / "patches").glob("*/*.patch")):
+        text = path.read_text(errors="replace").split("\ndiff --git")[0]
+        headers += [
+            f"{path.relative_to(ROOT)} has no '{word}' in its header"
+            for word in PATCH_HEADER
+            if word not in text
+        ]
+    tally.add(check("patch headers", headers))
+    return tally
+
+
+def unit(_: argparse.Namespace) -> Tally:
+    """pytest on Cairn's own scripts, with the real daemon where a test asks for it."""
+    build("core-build")
+    report = RESULTS / "unit.xml"
+    subprocess.run(
+        [str(BIN / "pytest"), "-q", "-p", "no:cacheprovider", f"--junitxml={report}", "tests/unit"],
+        cwd=ROOT,
+        check=False,
+        env={**os.environ, "CAIRN_BITCOIND": str(OUT / "core/bin/bitcoind")},
+    )
+    return junit(report)
+
+
+def core(_: argparse.Namespace) -> Tally:
+    """Bitcoin Core's own unit tests, each suite a test."""
+    build("core-build", "--tests")
+    report = RESULTS / "core.xml"
+    command = ["ctest", "--test-dir", str(OUT / "core/build"), "--output-junit", str(report)]
+    command += ["-j", str(os.cpu_count() or 1), "--output-on-failure", "--no-tests=error"]
+    with (RESULTS / "core.log").open("w") as log:
+        subprocess.run(command, check=False, stdout=log, stderr=subprocess.STDOUT)
+    return junit(report)
+
+
+def functional(_: argparse.Namespace) -> Tally:
+    """Bitcoin Core's functional tests of our list, by upstream's runner."""
+    build("core-build", "--tests")
+    listing = (ROOT / "tests/core/functional.txt").read_text().splitlines()
+    names = [line.split("#")[0].strip() for line in listing]
+    names = [name for name in names if name]
+    report = RESULTS / "functional.csv"
+    report.unlink(missing_ok=True)
+    command = [sys.executable, str(OUT / "core/build/test/functional/test_runner.py"), *names]
+    command += ["--jobs", str((os.cpu_count() or 1) * 2), "--quiet", f"--resultsfile={report}"]
+    command += [f"--tmpdirprefix={RESULTS}"]
+    with (RESULTS / "functional.log").open("w") as log:
+        subprocess.run(command, check=False, stdout=log, stderr=subprocess.STDOUT)
+    if not report.exists():
+        raise StageError("upstream's test runner wrote no result, see out/test/functional.log")
+    tally = Tally()
+    with report.open(newline="") as stream:
+        for row in csv.DictReader(stream):
+            if row["test"] == "ALL":
+                continue
+            if row["status"] == "Passed":
+                tally.passed += 1
+            elif row["status"] == "Skipped":
+                tally.skipped += 1
+            else:
+                tally.failed += 1
+                print(f"FAILED: {row['test']} (see out/test/functional.log)")
+    missing = len(names) - tally.passed - tally.failed - tally.skipped
+    if missing > 0:
+        print(f"FAILED: {missing} functional tests of the list were not run")
+        tally.failed += missing
+    return tally
+
+
+def robot(options: argparse.Namespace) -> Tally:
+    """The Robot Framework suites on the image."""
+    build("core-build")
+    build("core-build", "--stock")
+    image = options.image
+    if image is None:
+        build("devimage")
+        image = OUT / "devimage/cairn-dev.img"
+    image = Path(image).resolve()
+    if not image.is_file():
+        raise StageError(f"the image {image} does not exist; give IMAGE=FILE")
+    target = OUT / "robot"
+    shutil.rmtree(target, ignore_errors=True)
+    command = [str(BIN / "robot"), "--outputdir", str(target), "--xunit", "xunit.xml"]
+    command += ["--console", "quiet" if os.environ.get("CI") else "verbose"]
+    command += ["--variable", f"IMAGE:{image}"]
+    if options.suite:
+        command += ["--suite", options.suite]
+    subprocess.run([*command, "tests/robot"], cwd=ROOT, check=False)
+    return junit(target / "xunit.xml")
+
+
+STAGES: dict[str, Callable[[argparse.Namespace], Tally]] = {
+    "lint": lint,
+    "unit": unit,
+    "core": core,
+    "functional": functional,
+    "robot": robot,
+}
+
+
+def main() -> int:
+    """Runs the stages asked for and prints the sum."""
+    parser = argparse.ArgumentParser(description="Runs Cairn's checks.")
+    parser.add_argument("--only", choices=list(STAGES), help="run one stage")
+    parser.add_argument("--image", help="image under test (robot), default: development image")
+    parser.add_argument("--suite", help="run one Robot suite")
+    options = parser.parse_args()
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    total = Tally()
+    lines = []
+    for name, stage in STAGES.items():
+        if options.only not in (None, name):
+            continue
+        print(f"== {name}", flush=True)
+        start = time.monotonic()
+        try:
+            tally = stage(options)
+        except StageError as error:
+            print(f"FAILED: {name}: {error}")
+            tally = Tally(failed=1)
+        total.add(tally)
+        lines.append(f"{name:<11} {tally}  ({time.monotonic() - start:.0f} s)")
+    print("\n".join(["", *lines]))
+    print(total, flush=True)
+    return 1 if total.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

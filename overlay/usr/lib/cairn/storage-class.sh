@@ -1,0 +1,54 @@
+# shellcheck shell=sh
+# storage_class ROOT DIR: what kind of device holds DIR? Sourced by node-tune.
+# Sets   storage_class  sd emmc usb nvme virtio hdd sata unknown
+#        storage_device name of the whole disk (mmcblk0, sda, ...), "" when unknown
+#        storage_mib    size in MiB of the partition that holds DIR, 0 when unknown
+# Reads only ROOT/proc/self/mountinfo and ROOT/sys, so it runs on made-up trees.
+
+# The device number of the mount with the longest mount point that is a prefix of DIR;
+# of equals the last, which covers the ones before it.
+storage_number() {
+	awk -v dir="$2" '
+		{ point = $5
+		  if (point == dir || point == "/" || index(dir, point "/") == 1)
+			if (length(point) >= best) { best = length(point); number = $3 } }
+		END { print number }' "$1/proc/self/mountinfo" 2>/dev/null
+}
+
+storage_class() {
+	storage_class=unknown storage_device="" storage_mib=0
+	number=$(storage_number "$1" "$2") || number=""
+	[ -n "$number" ] || return 0
+	path=$(readlink -f "$1/sys/dev/block/$number" 2>/dev/null) || return 0
+	[ -d "$path" ] || return 0
+	if [ -r "$path/size" ]; then
+		read -r sectors <"$path/size"
+		# sysfs counts in 512-byte sectors, whatever the disk's own are
+		case $sectors in *[!0-9]* | '') ;; *) storage_mib=$((sectors / 2048)) ;; esac
+	fi
+	# Device mapper and the like: what lies below decides; one level is what we use.
+	for slave in "$path"/slaves/*; do
+		[ ! -e "$slave" ] || path=$(readlink -f "$slave")
+		break
+	done
+	# A partition's directory lies inside its disk's.
+	[ ! -e "$path/partition" ] || path=${path%/*}
+	storage_device=${path##*/}
+	case $storage_device in
+	nvme*) storage_class=nvme ;;
+	mmcblk*)
+		read -r type <"$path/device/type" 2>/dev/null || type=""
+		# No answer: as careful as with a card.
+		if [ "$type" = MMC ]; then storage_class=emmc; else storage_class=sd; fi
+		;;
+	# before rotational: virtio reports 1 whatever the host has
+	vd*) storage_class=virtio ;;
+	sd*)
+		read -r rotational <"$path/queue/rotational" 2>/dev/null || rotational=0
+		case $path in
+		*/usb[0-9]*) storage_class=usb ;;
+		*) if [ "$rotational" = 1 ]; then storage_class=hdd; else storage_class=sata; fi ;;
+		esac
+		;;
+	esac
+}

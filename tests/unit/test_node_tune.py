@@ -1,0 +1,226 @@
+"""node-tune on made-up /proc and /sys trees."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+SHELLS = ["dash", "busybox sh"]
+TABLE = [
+    line.split("\t")
+    for line in (Path(__file__).parent / "node-tune.tsv").read_text().splitlines()
+    if not line.startswith("#")
+]
+# class: disk's place below /sys/devices, partition's name, rotational, card type
+DEVICES = {
+    "sd": ("platform/soc/mmc0/mmc0:0001/block/mmcblk0", "mmcblk0p4", "0", "SD"),
+    "emmc": ("platform/soc/mmc1/mmc1:0001/block/mmcblk0", "mmcblk0p4", "0", "MMC"),
+    "usb": ("pci0000:00/usb2/2-1/host0/target0:0:0/0:0:0:0/block/sda", "sda4", "1", ""),
+    "sata": ("pci0000:00/ata1/host0/target0:0:0/0:0:0:0/block/sda", "sda4", "0", ""),
+    "hdd": ("pci0000:00/ata1/host0/target0:0:0/0:0:0:0/block/sda", "sda4", "1", ""),
+    "nvme": ("pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1", "nvme0n1p4", "0", ""),
+    "virtio": ("pci0000:00/0000:00:03.0/virtio1/block/vda", "vda4", "1", ""),
+}
+
+
+@dataclass
+class Machine:
+    """A root directory that looks like a machine, and node-tune run on it."""
+
+    path: Path
+    script: Path
+
+    def write(self, name: str, text: str) -> None:
+        """Puts a file below the machine's root."""
+        file = self.path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def disk(self, kind: str, mib: int, whole: bool = False) -> None:
+        """A disk of a class with the data partition (or none) mounted at /var."""
+        place, partition, rotational, card = DEVICES[kind]
+        disk = self.path / "sys/devices" / place
+        for file, text in {
+            "queue/rotational": rotational,
+            "size": str((mib + 1200) * 2048),
+        }.items():
+            self.write(str((disk / file).relative_to(self.path)), text + "\n")
+        if card:
+            self.write(str((disk / "device/type").relative_to(self.path)), card + "\n")
+        if not whole:
+            below = (disk / partition).relative_to(self.path)
+            self.write(str(below / "partition"), "4\n")
+            self.write(str(below / "size"), f"{mib * 2048}\n")
+        self.mount("8:4", disk if whole else disk / partition)
+
+    def mount(self, number: str, device: Path) -> None:
+        """Makes /sys/dev/block/NUMBER point at the device and mounts it at /var."""
+        link = self.path / "sys/dev/block" / number
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(os.path.relpath(device, link.parent))
+        self.write(
+            "proc/self/mountinfo",
+            "21 1 0:20 / /run rw - tmpfs tmpfs rw\n"
+            "22 1 8:2 / / ro,relatime - erofs /dev/root ro\n"
+            f"30 22 {number} / /var rw,noatime - ext4 /dev/data rw\n"
+            "31 22 0:33 / /var/lib/other rw - tmpfs tmpfs rw\n",
+        )
+
+    def memory(self, mib: int) -> None:
+        """MemTotal."""
+        self.write("proc/meminfo", f"MemTotal:  {mib * 1024} kB\nMemFree:  1 kB\n")
+
+    def run(self, shell: str, *options: str) -> subprocess.CompletedProcess[str]:
+        """Runs node-tune on this machine."""
+        return subprocess.run(
+            [*shell.split(), str(self.script), "--root", str(self.path), *options],
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+
+    def settings(self) -> dict[str, str]:
+        """What tuned.conf says."""
+        lines = (self.path / "run/bitcoind/tuned.conf").read_text().splitlines()
+        return dict(line.split("=", 1) for line in lines if not line.startswith("#"))
+
+    def report(self) -> str:
+        """The notes for the status screen."""
+        return (self.path / "run/cairn/node-tune.report").read_text()
+
+
+@pytest.fixture
+def machine(tmp_path: Path, root: Path) -> Machine:
+    """A machine with 4 cores and nothing else."""
+    made = Machine(tmp_path, root / "overlay/usr/bin/node-tune")
+    made.write("sys/devices/system/cpu/online", "0-3\n")
+    made.memory(1950)
+    return made
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row[0]}-{row[1]}")
+def test_table(machine: Machine, shell: str, row: list[str]) -> None:
+    """Every row of the table, in both phases."""
+    ram, kind, disk, prune, connections, mempool, batch, sync, tip, dirty = row
+    machine.memory(int(ram))
+    machine.disk(kind, int(disk))
+    machine.write("proc/sys/vm/dirty_bytes", "0")
+    machine.write("proc/sys/vm/dirty_background_bytes", "0")
+    for dbcache in (sync, tip):
+        result = machine.run(shell, "--apply")
+        assert result.returncode == 0, result.stderr
+        assert result.stderr == ""
+        assert machine.settings() == {
+            "prune": prune,
+            "maxconnections": connections,
+            "maxmempool": mempool,
+            "dbbatchsize": batch,
+            "dbcache": dbcache,
+            "par": "4",
+        }
+        machine.write("var/lib/cairn/initial-sync-done", "")
+    written = (machine.path / "proc/sys/vm/dirty_bytes").read_text()
+    assert int(written) == int(dirty) * 1048576
+    explained = machine.run(shell, "--explain").stdout
+    assert f", {kind} (" in explained
+
+
+def test_table_is_complete() -> None:
+    """All RAM sizes and all classes are in the table."""
+    assert {(row[0], row[1]) for row in TABLE} == {
+        (ram, kind) for ram in ("950", "1950", "3900", "7900", "15900") for kind in DEVICES
+    }
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_whole_disk(machine: Machine, shell: str) -> None:
+    """A file system on an unpartitioned disk is found, too."""
+    machine.disk("nvme", 98800, whole=True)
+    assert "nvme (nvme0n1, 100000 MiB)" in machine.run(shell, "--explain").stdout
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_device_mapper(machine: Machine, shell: str) -> None:
+    """Below a mapped device, the disk under it decides."""
+    machine.disk("sd", 29000)
+    (machine.path / "sys/dev/block/8:4").unlink()
+    mapped = machine.path / "sys/devices/virtual/block/dm-0"
+    machine.write("sys/devices/virtual/block/dm-0/size", f"{28000 * 2048}\n")
+    (mapped / "slaves").mkdir()
+    partition = machine.path / "sys/devices" / DEVICES["sd"][0] / "mmcblk0p4"
+    (mapped / "slaves/mmcblk0p4").symlink_to(partition)
+    machine.mount("8:4", mapped)
+    assert "sd (mmcblk0, 28000 MiB)" in machine.run(shell, "--explain").stdout
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_nothing_readable(tmp_path: Path, root: Path, shell: str) -> None:
+    """An empty /proc and /sys: careful values, a sentence for each gap, exit 0."""
+    blind = Machine(tmp_path, root / "overlay/usr/bin/node-tune")
+    assert blind.run(shell).returncode == 0
+    settings = blind.settings()
+    assert settings["prune"] == "550"
+    assert settings["par"] == "1"
+    for words in (
+        "size of the memory",
+        "number of processors",
+        "kind of storage",
+        "size of the data disk",
+    ):
+        assert words in blind.report()
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("online", "par"), [("0", "1"), ("0-3,5", "5"), ("0-63", "15"), ("x", "1")]
+)
+def test_cores(machine: Machine, shell: str, online: str, par: str) -> None:
+    """Range lists, Core's limit, nonsense."""
+    machine.disk("sd", 29000)
+    machine.write("sys/devices/system/cpu/online", online + "\n")
+    assert machine.run(shell).returncode == 0
+    assert machine.settings()["par"] == par
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_too_small(machine: Machine, shell: str) -> None:
+    """Too little RAM and disk: the least values and a clear sentence each."""
+    machine.memory(480)
+    machine.disk("sd", 7000)
+    assert machine.run(shell).returncode == 0
+    assert machine.settings()["prune"] == "550"
+    assert machine.settings()["dbcache"] == "100"
+    assert "480 MiB of memory; a node needs 1 GB" in machine.report()
+    assert "use a disk of 32 GB or more" in machine.report()
+
+
+def test_explain_writes_nothing(machine: Machine) -> None:
+    """--explain only prints."""
+    machine.disk("sd", 29000)
+    assert "dbcache" in machine.run("dash", "--explain").stdout
+    assert not (machine.path / "run").exists()
+
+
+def test_unwritable_output(machine: Machine) -> None:
+    """The old file stays, and one sentence says why."""
+    machine.disk("sd", 29000)
+    assert machine.run("dash").returncode == 0
+    before = machine.settings()
+    machine.memory(7900)
+    (machine.path / "run/bitcoind/tuned.conf.new").mkdir()
+    result = machine.run("dash")
+    assert result.returncode == 1
+    assert "cannot be written" in result.stderr
+    assert machine.settings() == before
+
+
+def test_wrong_option(machine: Machine) -> None:
+    """Usage errors end with 2."""
+    assert machine.run("dash", "--fast").returncode == 2
+    assert "unknown option '--fast'" in machine.run("dash", "--fast").stderr
+    assert machine.run("dash", "--output").returncode == 2

@@ -14,7 +14,7 @@ CASES = [
         "Error: Corrupted block database detected. Please restart with -reindex",
         "exit-code",
         True,
-        "reindex-chainstate=1",
+        "Put reindex=1 into node.conf",
     ),
     (
         "[error] Fatal LevelDB error: Corruption: block checksum mismatch: /x/000005.ldb",
@@ -65,3 +65,33 @@ def test_clean_end_clears_the_report(root: Path, tmp_path: Path) -> None:
     env = {**os.environ, "CAIRN_ROOT": str(tmp_path), "SERVICE_RESULT": "success"}
     subprocess.run([str(script)], check=True, env=env)
     assert not (run / "bitcoind.report").exists()
+
+
+@pytest.mark.parametrize("shell", ["dash", "busybox sh"])
+@pytest.mark.parametrize(
+    ("conf", "log", "refused"),
+    [
+        ("proxy=x\n", "Error: Invalid -proxy address or hostname: 'x'\n", True),
+        ("regtest=1\n", "Error: Unable to bind to 0.0.0.0:8333\n", False),
+        ("proxy=x\n", "Done loading\nError: A fatal internal error occurred\n", False),
+    ],
+)
+def test_refused_options(
+    root: Path, tmp_path: Path, shell: str, conf: str, log: str, refused: bool
+) -> None:
+    """Only before it was up, and only with options of the user's, are these blamed."""
+    (tmp_path / "run/cairn").mkdir(parents=True)
+    (tmp_path / "run/bitcoind").mkdir()
+    (tmp_path / "run/bitcoind/bitcoin.conf").write_text(f"# x\nincludeconf=/a\n{conf}")
+    (tmp_path / "log").write_text(log)
+    called = tmp_path / "called"
+    env = {**os.environ, "CAIRN_ROOT": str(tmp_path), "CAIRN_LOG": str(tmp_path / "log")}
+    env |= {"SERVICE_RESULT": "exit-code", "EXIT_STATUS": "1"}
+    env |= {"CAIRN_NODE_CONFIG": f"touch {called}"}
+    script = root / "overlay/usr/lib/cairn/bitcoind-verdict"
+    for _ in range(2):
+        subprocess.run([*shell.split(), str(script)], check=True, env=env, capture_output=True)
+    assert (tmp_path / "run/cairn/bitcoind.refused").exists() is refused
+    assert called.exists() is refused
+    # the second failure in a row is not blamed on the user again
+    assert (tmp_path / "run/cairn/bitcoind.report").exists()

@@ -1,0 +1,295 @@
+"""node-config: what the user may write, and what becomes of it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+SHELLS = ["dash", "busybox sh"]
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ3333333333333333333333333333333333333333333 me@home"
+
+
+@pytest.fixture(scope="session")
+def bitcoind(root: Path) -> Path:
+    """The daemon that the host lane built."""
+    path = Path(os.environ.get("CAIRN_BITCOIND", root / "out/core/bin/bitcoind"))
+    assert path.exists(), "bitcoind is not built; run 'make core'"
+    return path
+
+
+@dataclass
+class Node:
+    """A root directory on which node-config runs."""
+
+    path: Path
+    script: Path
+    bitcoind: Path
+
+    def run(self, text: str | bytes | None, shell: str = "dash") -> str:
+        """Writes node.conf, runs node-config, returns the report."""
+        boot = self.path / "boot"
+        boot.mkdir(exist_ok=True)
+        if text is not None:
+            data = text if isinstance(text, bytes) else text.encode()
+            (boot / "node.conf").write_bytes(data)
+        bitcoind = ["--bitcoind", str(self.bitcoind)]
+        result = subprocess.run(
+            [*shell.split(), str(self.script), "--root", str(self.path), *bitcoind],
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        assert result.returncode == 0, result.stderr
+        report = self.read("run/cairn/node-conf.report")
+        assert result.stderr == report
+        return report
+
+    def read(self, name: str) -> str:
+        """A file below the node's root."""
+        return (self.path / name).read_text()
+
+    def options(self) -> list[str]:
+        """The user's part of the generated bitcoin.conf."""
+        lines = self.read("run/bitcoind/bitcoin.conf").splitlines()
+        return [line for line in lines if not line.startswith(("#", "includeconf="))]
+
+
+@pytest.fixture
+def node(tmp_path: Path, root: Path, bitcoind: Path) -> Node:
+    """A node with an empty root directory."""
+    return Node(tmp_path, root / "overlay/usr/bin/node-config", bitcoind)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_good_file(node: Node, shell: str) -> None:
+    """Everything a user may say, said right."""
+    report = node.run(
+        "\ufeffhostname=attic\r\n"
+        f"sshkey={KEY}\r\nsshkey={KEY}2\r\n"
+        "ip=192.168.1.50/24 # fixed\r\ngateway=192.168.1.1\r\ndns=9.9.9.9\r\n"
+        "\tprune = 2000\r\nnolisten=1\r\naddnode=192.0.2.7:8333\r\naddnode=192.0.2.8\r\n"
+        "regtest=1\r\n[regtest]\r\nprune=600",
+        shell,
+    )
+    assert report == ""
+    assert node.options() == [
+        "regtest=1",
+        "prune=2000",
+        "nolisten=1",
+        "addnode=192.0.2.7:8333",
+        "addnode=192.0.2.8",
+        "[regtest]",
+        "prune=600",
+    ]
+    assert node.read("run/cairn/hostname") == "attic\n"
+    assert node.read("run/cairn/authorized_keys") == f"{KEY}\n{KEY}2\n"
+    assert (node.path / "run/cairn/authorized_keys").stat().st_mode & 0o777 == 0o600
+    assert (node.path / "run/bitcoind/bitcoin.conf").stat().st_mode & 0o777 == 0o640
+    network = node.read("run/systemd/network/10-node-conf.network")
+    for line in ("Address=192.168.1.50/24", "Gateway=192.168.1.1", "DNS=9.9.9.9"):
+        assert f"\n{line}\n" in network
+
+
+BAD = [
+    # line, words of the report
+    ("prunee=550", "no option of that name"),
+    ("noprunee=1", "no option of that name"),
+    ("prune=100", "at least 550"),
+    ("prune=lots", "whole number"),
+    ("dbcache=2", "from 4 to"),
+    ("dbcache=", "whole number"),
+    ("port=70000", "from 1 to 65535"),
+    ("listen=yes", "takes 0 or 1"),
+    ("regtest", "there is no '='"),
+    ("-prune=550", "without the leading hyphen"),
+    ("chain=mainnet", "takes main, test"),
+    ("main.prune=550", "below its [section]"),
+    ("Prune=550", "not an option's name"),
+    ("=550", "not an option's name"),
+    ("minimumchainwork=many", "hexadecimal"),
+    ("onlynet=tor", "takes ipv4, ipv6"),
+    ("proxy=a b", "takes an address"),
+    ("rpcallowip=0.0.0.0/0", "RPC stays on loopback"),
+    ("rpcbind=0.0.0.0", "RPC stays on loopback"),
+    ("rpcpassword=secret", "RPC stays on loopback"),
+    ("datadir=/tmp", "may write"),
+    ("includeconf=/etc/passwd", "may write"),
+    ("alertnotify=reboot", "runs no other program"),
+    ("walletnotify=x", "runs no other program"),
+    ("daemon=1", "the service sets it"),
+    ("txindex=1", "needs all blocks"),
+    ("reindex-chainstate=1", "needs reindex=1 instead"),
+    ("hostname=my_node", "a host name has"),
+    ("hostname=-x", "a host name has"),
+    ("sshkey=hello", "not an OpenSSH public key"),
+    ('sshkey=command="x" ' + KEY, "not an OpenSSH public key"),
+    ("ip=192.168.1.50", "with its prefix"),
+    ("ip=192.168.1.500/24", "with its prefix"),
+    ("ip=fd00:::1/64", "with its prefix"),
+    ("ip=1.2.3.4/33", "with its prefix"),
+    ("dns=nine", "not an IP address"),
+    ("gateway=1.2.3.4", "only together with ip="),
+    ("[mainnet]", "unknown section"),
+    ("x" * 5000 + "=1", "longer than 4096"),
+]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(("line", "words"), BAD, ids=[line[:24] for line, _ in BAD])
+def test_bad_line(node: Node, shell: str, line: str, words: str) -> None:
+    """Each bad line is reported with its number and ignored; the others count."""
+    report = node.run(f"# first\nmaxconnections=7\n{line}\n", shell)
+    assert len(report.splitlines()) == 1
+    assert report.startswith("node.conf line 3: ")
+    assert words in report
+    assert node.options() == ["maxconnections=7"]
+
+
+def test_second_value_of_a_single_key(node: Node) -> None:
+    """The first host name counts, and so does the first chain."""
+    report = node.run("hostname=a\nhostname=b\nregtest=1\nsignet=1\n")
+    assert "line 2" in report
+    assert "line 4" in report
+    assert node.read("run/cairn/hostname") == "a\n"
+    assert node.options() == ["regtest=1"]
+
+
+def test_full_node_may_index(node: Node) -> None:
+    """With prune=0 the transaction index is allowed."""
+    assert node.run("prune=0\ntxindex=1\n") == ""
+    assert node.options() == ["prune=0", "txindex=1"]
+
+
+def test_unknown_section_hides_its_lines(node: Node) -> None:
+    """Nothing below an unknown section counts, the next known one does."""
+    report = node.run("[moon]\nprune=600\n[main]\nprune=700\n")
+    assert len(report.splitlines()) == 2
+    assert node.options() == ["[main]", "prune=700"]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (None, "There is no node.conf"),
+        (b"\x00\x01\x02prune=600\n", "not a text file"),
+        (b"prune=600\n" * 10000, "larger than 64 KiB"),
+    ],
+)
+def test_unusable_file(node: Node, shell: str, data: bytes | None, words: str) -> None:
+    """No file, garbage, far too much: defaults and one sentence."""
+    assert words in node.run(data, shell)
+    assert node.options() == []
+    assert node.read("run/cairn/hostname") == "cairn\n"
+    assert not (node.path / "run/cairn/authorized_keys").exists()
+
+
+def test_random_bytes_never_stop_the_node(node: Node) -> None:
+    """Text-like garbage yields reports, never a failure."""
+    garbage = bytes(range(1, 256)) * 20
+    assert "ignored" in node.run(garbage)
+
+
+def test_taken_back(node: Node) -> None:
+    """What is no longer in the file is gone after the next run."""
+    node.run(f"sshkey={KEY}\nip=10.0.0.2/8\nhostname=x\n")
+    node.run("")
+    assert not (node.path / "run/cairn/authorized_keys").exists()
+    assert not (node.path / "run/systemd/network/10-node-conf.network").exists()
+    assert node.read("run/cairn/hostname") == "cairn\n"
+
+
+def test_refused_options(node: Node) -> None:
+    """After bitcoind refused them, the options are left out and the network is off."""
+    (node.path / "run/cairn").mkdir(parents=True)
+    (node.path / "run/cairn/bitcoind.refused").write_text("Error: Invalid -proxy address\n")
+    report = node.run("signet=1\nproxy=nowhere\n")
+    assert "Invalid -proxy address" in report
+    assert node.options() == ["signet=1", "networkactive=0"]
+
+
+def test_check(node: Node, tmp_path: Path) -> None:
+    """--check reports on a file and writes nothing."""
+    file = tmp_path / "mine.conf"
+    command = [str(node.script), "--bitcoind", str(node.bitcoind), "--check", str(file)]
+    missing = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert missing.returncode == 2
+    assert "there is no file" in missing.stderr
+    file.write_text("prune=1\nprune=5\n")
+    bad = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert bad.returncode == 1
+    assert bad.stdout.startswith("node.conf line 2: ")
+    file.write_text("prune=600\n")
+    assert subprocess.run(command, check=False).returncode == 0
+    assert not (tmp_path / "run").exists()
+
+
+def test_template_is_valid(node: Node, root: Path) -> None:
+    """The file that ships says nothing, and each of its examples is accepted."""
+    template = (root / "board/common/node.conf").read_text()
+    assert node.run(template) == ""
+    assert node.options() == []
+    examples = [
+        line[1:] for line in template.splitlines() if line.startswith("#") and line[1:2].isalpha()
+    ]
+    examples = [KEY.join(("sshkey=", "")) if "sshkey" in line else line for line in examples]
+    assert len(examples) > 6
+    assert node.run("\n".join(examples)) == ""
+
+
+def test_wrong_option(node: Node) -> None:
+    """Usage errors end with 2."""
+    for arguments in (["--fast"], ["--root"]):
+        result = subprocess.run(
+            [str(node.script), *arguments], check=False, capture_output=True, text=True
+        )
+        assert result.returncode == 2
+        assert len(result.stderr.splitlines()) == 1
+
+
+def start_daemon(node: Node, tmp_path: Path) -> list[str]:
+    """Starts bitcoind with the generated file, returns its log once it is up."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    data = tmp_path / "data"
+    data.mkdir()
+    command = [str(node.bitcoind), f"-conf={node.path}/run/bitcoind/bitcoin.conf"]
+    command += [f"-datadir={data}", "-listen=0", "-dnsseed=0", f"-rpcport={port}"]
+    command += ["-connect=0", f"-rpccookiefile={data}/cookie", "-printtoconsole=1"]
+    with (tmp_path / "log").open("w") as log:
+        daemon = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            text = (tmp_path / "log").read_text()
+            if "Done loading" in text or daemon.poll() is not None:
+                return text.splitlines()
+            time.sleep(0.1)
+        raise AssertionError("bitcoind neither started nor ended")
+    finally:
+        daemon.terminate()
+        daemon.wait(60)
+
+
+def test_real_daemon_starts_on_what_is_left(node: Node, root: Path, tmp_path: Path) -> None:
+    """With all bad lines in one file the daemon starts, and the user's value wins."""
+    share = node.path / "usr/share/cairn"
+    share.mkdir(parents=True)
+    (share / "defaults.conf").write_text(
+        (root / "overlay/usr/share/cairn/defaults.conf").read_text()
+    )
+    (node.path / "run/bitcoind").mkdir(parents=True)
+    (node.path / "run/bitcoind/tuned.conf").write_text("prune=999\nmaxmempool=60\n")
+    lines = [line for line, _ in BAD if not line.startswith("[")]
+    node.run("\n".join(["regtest=1", "prune=777", *lines, "[moon]", "dbcache=8"]))
+    log = "\n".join(start_daemon(node, tmp_path))
+    assert "Done loading" in log
+    assert "Prune configured to target 777 MiB" in log
+    assert "maxmempool" in log

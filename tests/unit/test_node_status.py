@@ -1,0 +1,110 @@
+"""node-status: one screen from canned answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+STATE = {
+    "chain": "main",
+    "blocks": 14131,
+    "headers": 900000,
+    "bestblockhash": "00",
+    "verificationprogress": 0.2512,
+    "initialblockdownload": True,
+    "size_on_disk": 7340032,
+    "pruned": True,
+    "warnings": ["none"],
+}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """The files that node-status reads."""
+    files = {
+        "proc/sys/kernel/hostname": "attic\n",
+        "proc/uptime": "7325.10 1.0\n",
+        "proc/meminfo": "MemTotal: 1024000 kB\nMemAvailable: 512000 kB\n",
+        "sys/class/thermal/thermal_zone0/temp": "51000\n",
+        "run/bitcoind/bitcoin.conf": "prune=777\n",
+        "run/bitcoind/tuned.conf": "prune=550\ndbcache=289\npar=4\n",
+        "run/cairn/node-conf.report": 'node.conf line 2: "x": no; the line is ignored.\n',
+        "run/cairn/node-tune.report": "",
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "var").mkdir()
+    return tmp_path
+
+
+def screen(root: Path, tree: Path, shell: str, cli: str) -> str:
+    """One screen with a made-up RPC command."""
+    command = tree / "cli"
+    command.write_text(f"#!/bin/sh\n{cli}\n")
+    command.chmod(0o755)
+    result = subprocess.run(
+        [*shell.split(), str(root / "overlay/usr/bin/node-status"), "--once", "--root", str(tree)],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "NODE_CLI": str(command)},
+    )
+    assert result.stderr == ""
+    return result.stdout
+
+
+@pytest.mark.parametrize("shell", ["dash", "busybox sh"])
+def test_running(root: Path, tree: Path, shell: str) -> None:
+    """What a syncing node shows, within 80x24."""
+    (tree / "state.json").write_text(json.dumps(STATE, indent=2))
+    text = screen(
+        root,
+        tree,
+        shell,
+        f"case $1 in getblockchaininfo) cat {tree}/state.json ;; *) echo 8 ;; esac",
+    )
+    for words in (
+        "Cairn node attic",
+        "main, pruned",
+        "14131 of 900000 headers",
+        "[##########..............................] 25.12 %",
+        "initial sync",
+        "peers       8",
+        "block files 7 MiB",
+        "500 of 1000 MiB free",
+        "temperature 51 C",
+        "prune 777 MiB, dbcache 289 MiB, par 4",
+        "2:02 h",
+        "! node.conf line 2",
+    ):
+        assert words in text
+    assert len(text.splitlines()) <= 24
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.isascii()
+
+
+@pytest.mark.parametrize("shell", ["dash", "busybox sh"])
+def test_starting(root: Path, tree: Path, shell: str) -> None:
+    """A daemon that cannot answer yet is starting, which is no error."""
+    answer = "printf 'error code: -28\\nerror message:\\nVerifying blocks...\\n' >&2; exit 28"
+    assert "starting    Verifying blocks..." in screen(root, tree, shell, answer)
+
+
+def test_many_reports_fit(root: Path, tree: Path) -> None:
+    """A file full of mistakes does not push the state off the screen."""
+    (tree / "run/cairn/node-conf.report").write_text("node.conf line 1: " + "x " * 400 + "\n")
+    text = screen(root, tree, "dash", "exit 1")
+    assert len(text.splitlines()) <= 24
+
+
+def test_wrong_option(root: Path) -> None:
+    """Usage errors end with 2."""
+    for arguments in (["--fast"], ["--interval"]):
+        command = [str(root / "overlay/usr/bin/node-status"), *arguments]
+        assert subprocess.run(command, check=False, capture_output=True).returncode == 2

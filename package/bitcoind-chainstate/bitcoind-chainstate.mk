@@ -16,6 +16,8 @@ BITCOIND_CHAINSTATE_LICENSE_FILES = COPYING
 BITCOIND_CHAINSTATE_CPE_ID_VENDOR = bitcoin
 BITCOIND_CHAINSTATE_CPE_ID_PRODUCT = bitcoin_core
 BITCOIND_CHAINSTATE_SUPPORTS_IN_SOURCE_BUILD = NO
+# Buildroot's output may lie in a git repository, whose commit is not Core's.
+BITCOIND_CHAINSTATE_MAKE_ENV = BITCOIN_GENBUILD_NO_GIT=1
 BITCOIND_CHAINSTATE_DEPENDENCIES = boost libevent host-pkgconf
 
 # Everything that is not the user's choice stands in options.cmake, which the host

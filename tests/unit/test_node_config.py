@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+BINDS = ("bind=0.0.0.0", "bind=[::]")
 SHELLS = ["dash", "busybox sh"]
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ3333333333333333333333333333333333333333333 me@home"
 
@@ -57,7 +58,7 @@ class Node:
     def options(self) -> list[str]:
         """The user's part of the generated bitcoin.conf."""
         lines = self.read("run/bitcoind/bitcoin.conf").splitlines()
-        return [line for line in lines if not line.startswith(("#", "includeconf="))]
+        return [line for line in lines if not line.startswith(("#", "includeconf=", *BINDS))]
 
 
 @pytest.fixture
@@ -212,6 +213,40 @@ def test_refused_options(node: Node) -> None:
     report = node.run("signet=1\nproxy=nowhere\n")
     assert "Invalid -proxy address" in report
     assert node.options() == ["signet=1", "networkactive=0"]
+
+
+def test_reindex_once(node: Node) -> None:
+    """reindex=1 counts until it was carried out, and again after it was taken out."""
+    done = node.path / "var/lib/cairn/reindex-done"
+    done.parent.mkdir(parents=True)
+    assert node.run("reindex=1\n") == ""
+    assert node.read("run/bitcoind/once.conf") == "reindex=1\n"
+    done.touch()
+    assert "carried out already" in node.run("reindex=1\n")
+    assert node.read("run/bitcoind/once.conf") == ""
+    node.run("")
+    assert not done.exists()
+    assert node.options() == []
+
+
+@pytest.mark.parametrize(
+    ("line", "bound"),
+    [
+        ("", True),
+        ("prune=600", True),
+        ("bind=192.0.2.1", False),
+        ("listen=0", False),
+        ("nolisten=1", False),
+        ("connect=192.0.2.1", False),
+        ("proxy=192.0.2.1:9050", False),
+        ("regtest=1", False),
+        ("[main]\nport=8444", False),
+    ],
+)
+def test_binds(node: Node, line: str, bound: bool) -> None:
+    """The node listens on its port only, unless the user or Core's rules say otherwise."""
+    node.run(line)
+    assert all(bind in node.read("run/bitcoind/bitcoin.conf") for bind in BINDS) is bound
 
 
 def test_check(node: Node, tmp_path: Path) -> None:

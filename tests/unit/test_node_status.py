@@ -43,6 +43,21 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(autouse=True)
+def systemctl(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A made-up systemctl, first in the search path."""
+    tools = tmp_path_factory.mktemp("bin")
+    state(tools, "active", "running")
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    return tools
+
+
+def state(tools: Path, active: str, sub: str) -> None:
+    """Sets what the made-up systemctl says of bitcoind."""
+    (tools / "systemctl").write_text(f"#!/bin/sh\necho ActiveState={active}\necho SubState={sub}\n")
+    (tools / "systemctl").chmod(0o755)
+
+
 def screen(root: Path, tree: Path, shell: str, cli: str) -> str:
     """One screen with a made-up RPC command."""
     command = tree / "cli"
@@ -90,10 +105,24 @@ def test_running(root: Path, tree: Path, shell: str) -> None:
 
 
 @pytest.mark.parametrize("shell", ["dash", "busybox sh"])
-def test_starting(root: Path, tree: Path, shell: str) -> None:
+def test_starting(root: Path, tree: Path, systemctl: Path, shell: str) -> None:
     """A daemon that cannot answer yet is starting, which is no error."""
-    answer = "printf 'error code: -28\\nerror message:\\nVerifying blocks...\\n' >&2; exit 28"
+    state(systemctl, "activating", "start")
+    answer = (
+        "printf 'error code: -28\\nerror message:\\nVerifying blocks\342\200\246\\n' >&2; exit 28"
+    )
     assert "starting    Verifying blocks..." in screen(root, tree, shell, answer)
+    assert "starting    please wait" in screen(root, tree, shell, "echo 'error: x' >&2; exit 1")
+
+
+@pytest.mark.parametrize("shell", ["dash", "busybox sh"])
+def test_not_running(root: Path, tree: Path, systemctl: Path, shell: str) -> None:
+    """A daemon that is down is shown as such, with the reason."""
+    state(systemctl, "inactive", "dead")
+    (tree / "run/cairn/bitcoind.report").write_text("The data partition is full.\n")
+    text = screen(root, tree, shell, "echo 'error: x' >&2; exit 1")
+    assert "the node is not running" in text
+    assert "! The data partition is full." in text
 
 
 def test_many_reports_fit(root: Path, tree: Path) -> None:

@@ -2,7 +2,8 @@
 #
 # Variables: known = file with the names of bitcoind's options, one a line ("" = no check)
 # Output, one record a line: a letter, a blank, a text
-#   B line for bitcoin.conf   C its chain line   S ssh key   H host name
+#   B line for bitcoin.conf   C its chain line   O line for one start only
+#   S ssh key   H host name
 #   A address/prefix   G gateway   D name server   R sentence about a rejected line
 #
 # What is checked is what would keep bitcoind from starting, or would take the node out
@@ -133,6 +134,7 @@ text !~ /=/ { reject(line, "there is no '='; write option=value"); next }
 		print "C " name "=" value
 		next
 	}
+	if (name == "reindex") { if (value == "1") print "O reindex=1"; next }
 	if (name == "prune" && prune == "") prune = value
 	count++
 	kept[count] = name "=" value; kept_name[count] = name; kept_section[count] = section

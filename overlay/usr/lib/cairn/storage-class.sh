@@ -1,4 +1,4 @@
-# shellcheck shell=sh
+# shellcheck shell=sh disable=SC2034 # its variables are for who sources it
 # storage_class ROOT DIR: what kind of device holds DIR? Sourced by node-tune.
 # Sets   storage_class  sd emmc usb nvme virtio hdd sata unknown
 #        storage_device name of the whole disk (mmcblk0, sda, ...), "" when unknown

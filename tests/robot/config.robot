@@ -1,0 +1,94 @@
+*** Settings ***
+Documentation     node.conf, good, bad and missing: the node always starts.
+Resource          resources/node.resource
+Suite Setup       Start VM    config    ${GOOD}
+Suite Teardown    Kill VM
+
+*** Variables ***
+${KEY}            ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ3333333333333333333333333333333333333333333 robot
+${GOOD}           SEPARATOR=\n
+...               \# a good one    hostname=attic    sshkey=${KEY}    ip=10.0.2.77/24
+...               gateway=10.0.2.2    prune=2000    maxconnections=11    ${EMPTY}
+${BAD}            SEPARATOR=\n
+...               hostname=attic    prunee=550    prune=100    listen    maxconnections=12    ${EMPTY}
+
+*** Test Cases ***
+Good File Is Applied
+    [Tags]    smoke
+    System Is Running
+    Node Is Up
+    ${name}=    Guest    cat /proc/sys/kernel/hostname
+    Should Be Equal    ${name}    attic
+    Guest Should Succeed Within    30    ip -o addr show | grep -q '10\\.0\\.2\\.77/24'
+    ${chain}=    Node    getblockchaininfo
+    Should Be Equal As Integers    ${chain}[prune_target_size]    2097152000
+    Wait For Serial    === Cairn node attic ===
+    ${report}=    Guest    cat /run/cairn/node-conf.report
+    Should Be Empty    ${report}
+
+SSH Runs With The User's Key Only
+    Guest    systemctl is-active cairn-sshd
+    ${sockets}=    Listening Sockets
+    List Should Contain Value    ${sockets}    tcp any 22
+    ${config}=    Guest    mkdir -p /run/sshd && $(command -v sshd || echo /usr/sbin/sshd) -T -f /usr/share/cairn/sshd_config
+    Should Contain    ${config}    passwordauthentication no
+    Should Contain    ${config}    kbdinteractiveauthentication no
+    Should Contain    ${config}    authenticationmethods publickey
+    ${keys}=    Guest    cat /run/cairn/authorized_keys
+    Should Be Equal    ${keys}    ${KEY}
+
+SSH Host Key Survives A Reboot And A Torn File Does Not
+    ${before}=    Guest    cat /var/lib/cairn/ssh/ssh_host_ed25519_key.pub
+    Guest    : >/var/lib/cairn/ssh/ssh_host_ed25519_key; systemctl restart cairn-sshd
+    ${after}=    Guest    cat /var/lib/cairn/ssh/ssh_host_ed25519_key.pub
+    Should Not Be Equal    ${before}    ${after}
+    Guest    systemctl restart cairn-sshd
+    ${again}=    Guest    cat /var/lib/cairn/ssh/ssh_host_ed25519_key.pub
+    Should Be Equal    ${again}    ${after}
+
+Bad Lines Are Reported And Ignored
+    [Tags]    smoke
+    Shut Down
+    Put Node Conf    ${BAD}
+    Power On
+    Node Is Up
+    System Is Running
+    Report Line Should Be Shown    node.conf line 2: "prunee=550"
+    Report Line Should Be Shown    node.conf line 3: "prune=100"
+    Report Line Should Be Shown    node.conf line 4: "listen"
+    ${options}=    Guest    grep -v -e '^#' -e '^includeconf' /run/bitcoind/bitcoin.conf
+    Should Be Equal    ${options}    maxconnections=12
+
+Without A Key Nothing Listens On Port 22
+    ${sockets}=    Listening Sockets
+    List Should Not Contain Value    ${sockets}    tcp any 22
+    ${state}=    Property Of    cairn-sshd    ActiveState
+    Should Be Equal    ${state}    inactive
+
+An Option That Bitcoind Refuses Does Not Stop The Node
+    [Documentation]    Only Core can judge this value; the node runs without the user's
+    ...    options then, and without network, so that no proxy is gone around.
+    Shut Down
+    Put Node Conf    maxuploadtarget=abc\nproxy=10.0.2.9:9050\n
+    Power On
+    Node Is Up
+    Report Line Should Be Shown    bitcoind refused the options in node.conf
+    ${network}=    Node    getnetworkinfo
+    Should Not Be True    ${network}[networkactive]
+
+Garbage Is Refused As A Whole
+    Shut Down
+    Put Node Conf    hex:7f454c4600010203ff
+    Power On
+    Node Is Up
+    Report Line Should Be Shown    node.conf is not a text file
+
+A Missing File Means Defaults
+    Shut Down
+    Delete Node Conf
+    Power On
+    Node Is Up
+    System Is Running
+    Report Line Should Be Shown    There is no node.conf
+    ${name}=    Guest    cat /proc/sys/kernel/hostname
+    Should Be Equal    ${name}    cairn

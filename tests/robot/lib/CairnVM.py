@@ -1,0 +1,330 @@
+"""Robot Framework library: boots an image in QEMU and looks inside.
+
+A machine is the image copied (sparsely) to out/robot/vm/NAME, run by support/qemu, with
+QMP for its power, the serial console in serial.log, and the guest agent as shell. Only
+one machine runs at a time; time-outs are for emulation (TCG) and are multiplied by
+TIMEOUT_FACTOR (Robot variable, default 1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from guest_agent import GuestAgent, GuestAgentError, Result
+from parsing import exposure, listening_sockets, mebibytes, partition_offset
+from qemu.qmp import QMPClient, QMPError
+from robot.api import logger
+from robot.api.deco import keyword, library
+from robot.libraries.BuiltIn import BuiltIn
+
+ROOT = Path(__file__).resolve().parents[3]
+SIDECARS = ("vmlinuz", "initrd", "cmdline")
+
+
+@library(scope="GLOBAL", auto_keywords=False)
+class CairnVM:
+    """Keywords for one virtual node and one feeder on the host."""
+
+    def __init__(self) -> None:
+        """Nothing runs yet."""
+        self.process: subprocess.Popen[bytes] | None = None
+        self.directory = Path()
+        self.options: list[str] = []
+        # sockets need short paths, wherever the repository lies
+        self.sockets = Path(tempfile.mkdtemp(prefix="cairn-"))
+        self.agent = GuestAgent(self.sockets / "ga")
+        self.feeder_options: list[str] = []
+        self.figures: dict[str, dict[str, float | str]] = {}
+
+    # -- helpers ---------------------------------------------------------------------
+
+    @staticmethod
+    def _variable(name: str, default: str) -> str:
+        return str(BuiltIn().get_variable_value(f"${{{name}}}", default))
+
+    def _seconds(self, seconds: float) -> float:
+        return float(seconds) * float(self._variable("TIMEOUT_FACTOR", "1"))
+
+    def _qmp(self, command: str) -> None:
+        async def send() -> None:
+            client = QMPClient("cairn")
+            await client.connect(str(self.sockets / "qmp"))
+            with contextlib.suppress(QMPError):
+                await client.execute(command)
+            with contextlib.suppress(QMPError):
+                await client.disconnect()
+
+        asyncio.run(send())
+
+    def _run_host(self, *command: str) -> str:
+        result = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
+        if result.returncode:
+            raise AssertionError(f"{' '.join(command)}: {result.stderr.strip()}")
+        return result.stdout
+
+    # -- power -----------------------------------------------------------------------
+
+    @keyword
+    def start_vm(
+        self,
+        name: str,
+        node_conf: str | None = None,
+        memory: int = 1024,
+        smp: int = 2,
+        disk_size: str = "8G",
+        feeder: int | None = None,
+    ) -> None:
+        """Starts a fresh copy of the image and waits until the guest agent answers.
+
+        ``node_conf`` is the text of node.conf (default: the image's own file), ``memory``
+        is in MiB, ``disk_size`` what the disk grows to, ``feeder`` the port of a feeder.
+        """
+        self.kill_vm()
+        image = Path(self._variable("IMAGE", str(ROOT / "out/devimage/cairn-dev.img"))).resolve()
+        if not image.is_file():
+            raise AssertionError(f"the image {image} does not exist; run 'make devimage'")
+        self.directory = ROOT / "out/robot/vm" / name
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.directory.mkdir(parents=True)
+        disk = self.directory / "disk.img"
+        self._run_host("cp", "--sparse=always", str(image), str(disk))
+        self._run_host("truncate", "-s", disk_size, str(disk))
+        for part in SIDECARS:
+            if Path(f"{image}.{part}").exists():
+                Path(f"{disk}.{part}").symlink_to(f"{image}.{part}")
+        self.options = ["--memory", str(memory), "--smp", str(smp)]
+        if feeder is not None:
+            self.options += ["--feeder", str(feeder)]
+        if node_conf is not None:
+            self.put_node_conf(node_conf)
+        self.power_on()
+
+    @keyword
+    def power_on(self) -> None:
+        """Starts the present machine again with the disk it has."""
+        for path in self.sockets.iterdir():
+            path.unlink()
+        serial = self.directory / "serial.log"
+        with serial.open("a") as log:
+            log.write("\n=== power on ===\n")
+        command = [str(ROOT / "support/qemu"), "--image", str(self.directory / "disk.img")]
+        command += ["--qmp", str(self.sockets / "qmp"), "--guest-agent", str(self.agent.path)]
+        command += ["--serial", "chardev:serial0", *self.options, "--"]
+        command += ["-chardev", f"file,id=serial0,path={serial},append=on"]
+        with (self.directory / "qemu.log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            self.agent.wait(self._seconds(180))
+        except GuestAgentError as error:
+            state = "QEMU ended" if self.process.poll() is not None else "QEMU runs"
+            raise AssertionError(
+                f"the guest did not come up ({state}); see {serial.relative_to(ROOT)}: {error}"
+            ) from error
+
+    @keyword
+    def shut_down(self) -> None:
+        """Shuts the guest down cleanly and waits until the machine is off."""
+        assert self.process, "no machine runs"
+        self.agent.power_down()
+        try:
+            self.process.wait(self._seconds(180))
+        except subprocess.TimeoutExpired as error:
+            raise AssertionError("the guest did not shut down") from error
+        self.process = None
+
+    @keyword
+    def reboot(self) -> None:
+        """Shuts down cleanly and starts the same disk again."""
+        self.shut_down()
+        self.power_on()
+
+    @keyword
+    def cut_power(self) -> None:
+        """Ends the machine between two instructions, as a pulled plug does.
+
+        What the guest had handed to the disk survives, because the host's page cache
+        keeps it; the disk's own write cache is not modelled.
+        """
+        assert self.process, "no machine runs"
+        with contextlib.suppress(OSError, QMPError, EOFError):
+            self._qmp("quit")
+        self.kill_vm()
+
+    @keyword
+    def kill_vm(self) -> None:
+        """Ends the machine, if one runs. For teardowns."""
+        if self.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.kill()
+            self.process.wait()
+        self.process = None
+
+    # -- configuration ---------------------------------------------------------------
+
+    def _boot_partition(self) -> str:
+        disk = str(self.directory / "disk.img")
+        return f"{disk}@@{partition_offset(self._run_host('sfdisk', '--json', disk), 'boot')}"
+
+    @keyword
+    def put_node_conf(self, text: str) -> None:
+        """Writes node.conf on the boot partition; the machine must be off.
+
+        A text in the form ``hex:0001ff`` is written as these bytes.
+        """
+        assert self.process is None, "the machine must be off"
+        file = self.directory / "node.conf"
+        if text.startswith("hex:"):
+            file.write_bytes(bytes.fromhex(text[4:]))
+        else:
+            file.write_text(text)
+        self._run_host("mcopy", "-o", "-i", self._boot_partition(), str(file), "::node.conf")
+
+    @keyword
+    def delete_node_conf(self) -> None:
+        """Removes node.conf from the boot partition; the machine must be off."""
+        assert self.process is None, "the machine must be off"
+        self._run_host("mdel", "-i", self._boot_partition(), "::node.conf")
+
+    # -- shell -----------------------------------------------------------------------
+
+    @keyword
+    def guest_result(self, script: str, timeout: float = 120) -> Result:
+        """Runs a shell script in the guest; returns an object with status, stdout, stderr."""
+        result = self.agent.run(script, self._seconds(timeout))
+        logger.debug(f"{script}\n-> {result.status}\n{result.stdout}\n{result.stderr}")
+        return result
+
+    @keyword
+    def guest(self, script: str, timeout: float = 120) -> str:
+        """Runs a shell script in the guest; returns its output, fails if it fails."""
+        result = self.guest_result(script, timeout)
+        if result.status:
+            said = (result.stderr or result.stdout).strip()
+            raise AssertionError(f"exit status {result.status} of '{script}': {said}")
+        return result.stdout.rstrip("\n")
+
+    @keyword
+    def guest_should_succeed_within(self, seconds: float, script: str) -> str:
+        """Repeats a shell script every second until it succeeds; returns its output."""
+        deadline = time.monotonic() + self._seconds(seconds)
+        while True:
+            result = self.guest_result(script)
+            if not result.status:
+                return result.stdout.rstrip("\n")
+            if time.monotonic() > deadline:
+                said = (result.stderr or result.stdout).strip()
+                raise AssertionError(f"'{script}' did not succeed in {seconds} s: {said}")
+            time.sleep(1)
+
+    @keyword
+    def property_of(self, unit: str, name: str) -> str:
+        """A property of a unit; an empty unit name asks the service manager itself."""
+        return self.guest(f"systemctl show {unit} -p {name}").partition("=")[2]
+
+    @keyword
+    def listening_sockets(self) -> list[str]:
+        """All listening sockets of the guest as ``tcp any 8333``, ``tcp loopback 8332``."""
+        found: list[str] = []
+        for protocol in ("tcp", "udp"):
+            for family in ("", "6"):
+                table = self.guest(f"cat /proc/net/{protocol}{family}")
+                found += listening_sockets(protocol, table)
+        return sorted(set(found))
+
+    @keyword
+    def exposure_of(self, unit: str) -> float:
+        """The score of `systemd-analyze security`: 0.0 (locked up) to 10.0."""
+        return exposure(self.guest(f"systemd-analyze security {unit} --no-pager"))
+
+    @keyword
+    def largest_size_setting(self, text: str, names: str) -> float:
+        """The last value of the given settings (a|b) in a configuration, largest, in MiB."""
+        last = dict(re.findall(rf"(?m)^({names})=(.+)$", text))
+        return max(mebibytes(value) for value in last.values())
+
+    # -- serial console --------------------------------------------------------------
+
+    @keyword
+    def serial_log(self) -> str:
+        """What the serial console has shown since the last power-on, without escapes."""
+        text = (self.directory / "serial.log").read_text(errors="replace")
+        text = text.rpartition("=== power on ===")[2]
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+
+    @keyword
+    def wait_for_serial(self, words: str, timeout: float = 60) -> None:
+        """Waits until the serial console has shown these words."""
+        deadline = time.monotonic() + self._seconds(timeout)
+        while words not in self.serial_log():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"the serial console did not show '{words}'")
+            time.sleep(0.5)
+
+    # -- the node --------------------------------------------------------------------
+
+    @keyword
+    def node(self, method: str, *arguments: str, timeout: float = 120) -> Any:  # noqa: ANN401
+        """Calls an RPC method of the node in the guest; JSON answers are decoded."""
+        quoted = " ".join("'" + str(argument) + "'" for argument in arguments)
+        return self._decode(self.guest(f"node-cli {method} {quoted}", timeout))
+
+    @staticmethod
+    def _decode(answer: str) -> Any:  # noqa: ANN401
+        try:
+            return json.loads(answer)
+        except ValueError:
+            return answer
+
+    @keyword
+    def wait_for_rpc(self, timeout: float = 120) -> None:
+        """Waits until bitcoind's unit is active and its RPC answers."""
+        self.guest_should_succeed_within(
+            timeout, "systemctl is-active bitcoind && node-cli getblockcount"
+        )
+
+    @keyword
+    def wait_for_height(self, height: int, timeout: float = 300) -> None:
+        """Waits until the node's chain has at least this height."""
+        self.guest_should_succeed_within(
+            timeout, f'h=$(node-cli getblockcount) && echo "$h" && [ "$h" -ge {height} ]'
+        )
+
+    # -- feeder ----------------------------------------------------------------------
+
+    @keyword
+    def start_feeder(self, port: int = 18655) -> None:
+        """Starts the stock daemon with the real blocks on this machine's loopback."""
+        self.feeder_options = ["--dir", str(ROOT / "out/robot/feeder"), "--port", str(port)]
+        self._run_host(str(ROOT / "support/feeder"), "start", *self.feeder_options)
+
+    @keyword
+    def stop_feeder(self) -> None:
+        """Stops the feeder, if one was started."""
+        if self.feeder_options:
+            self._run_host(str(ROOT / "support/feeder"), "stop", *self.feeder_options)
+
+    @keyword("Feeder")
+    def feeder_rpc(self, method: str, *arguments: str) -> Any:  # noqa: ANN401
+        """Calls an RPC method of the feeder."""
+        info = self._run_host(str(ROOT / "support/feeder"), "info", *self.feeder_options)
+        command = dict(line.split("=", 1) for line in info.splitlines())["cli"].split()
+        return self._decode(self._run_host(*command, method, *arguments).strip())
+
+    # -- figures ---------------------------------------------------------------------
+
+    @keyword
+    def record_figure(self, name: str, value: float, unit: str) -> None:
+        """Adds a measurement to out/robot/figures.json; figures are not assertions."""
+        self.figures[name] = {"value": float(value), "unit": unit}
+        text = json.dumps(self.figures, indent=2, sort_keys=True)
+        (ROOT / "out/robot/figures.json").write_text(text + "\n")
+        logger.info(f"{name}: {value} {unit}")

@@ -1,0 +1,121 @@
+*** Settings ***
+Documentation     bitcoind as a service: life, privileges, what listens, and how it fails.
+Resource          resources/node.resource
+Suite Setup       Start Node
+Suite Teardown    Kill VM
+
+*** Keywords ***
+Start Node
+    Start VM    service
+    Node Is Up
+
+*** Test Cases ***
+Is A Notify Service That Is Active Once It Is Up
+    ${type}=    Property Of    bitcoind    Type
+    Should Be Equal    ${type}    notify
+    ${text}=    Property Of    bitcoind    StatusText
+    Should Be Equal    ${text}    running
+    # Active only after Core said so: its last word at start stands before systemd's.
+    ${log}=    Guest    journalctl -b --no-pager -o cat -u bitcoind
+    ${loaded}    ${rest}=    Evaluate    $log.split('Done loading', 1)
+    Should Not Contain    ${loaded}    Started bitcoind.service
+    Should Contain    ${rest}    Started bitcoind.service
+
+Has Few Privileges
+    ${score}=    Exposure Of    bitcoind.service
+    Record Figure    exposure of bitcoind.service    ${score}    of 10
+    Should Be True    ${score} <= 2.0
+
+Has Limits And Weights
+    ${limit}=    Property Of    bitcoind    LimitNOFILE
+    Should Be True    ${limit} >= 4096
+    ${cpu}=    Property Of    bitcoind    CPUWeight
+    ${io}=    Property Of    bitcoind    IOWeight
+    Should Be True    ${cpu} < 100 and ${io} < 100
+    ${oom}=    Property Of    bitcoind    OOMPolicy
+    Should Be Equal    ${oom}    stop
+    ${adjust}=    Property Of    bitcoind    OOMScoreAdjust
+    Should Be True    ${adjust} > 0
+    ${stop}=    Property Of    bitcoind    TimeoutStopUSec
+    Should Be Equal    ${stop}    15min
+    ${start}=    Property Of    bitcoind    TimeoutStartUSec
+    Should Be Equal    ${start}    infinity
+
+Nothing Listens But The Node
+    ${sockets}=    Listening Sockets
+    FOR    ${socket}    IN    @{sockets}
+        Should Be True    $socket in ('tcp any 8333', 'tcp loopback 8332', 'udp any 68', 'udp any 546')    ${socket} listens
+    END
+    List Should Contain Value    ${sockets}    tcp any 8333
+    List Should Contain Value    ${sockets}    tcp loopback 8332
+
+Files Have Tight Modes
+    ${modes}=    Guest    stat -c '%a %U %G %n' /var/lib/bitcoind /run/bitcoind /run/bitcoind/bitcoin.conf /run/bitcoind/rpc /run/bitcoind/rpc/cookie
+    ${expected}=    Catenate    SEPARATOR=\n
+    ...    710 bitcoin bitcoin /var/lib/bitcoind
+    ...    750 root bitcoin /run/bitcoind
+    ...    640 root bitcoin /run/bitcoind/bitcoin.conf
+    ...    750 bitcoin bitcoin /run/bitcoind/rpc
+    ...    640 bitcoin bitcoin /run/bitcoind/rpc/cookie
+    Should Be Equal    ${modes}    ${expected}
+    ${open}=    Guest    find /etc /usr /run/cairn /run/bitcoind /var/lib -xdev ! -type l -perm -0002 ! -perm -1000
+    Should Be Empty    ${open}
+
+Nobody Has A Password
+    ${weak}=    Guest    awk -F: '$2 !~ /^[!*]/ { print $1 }' /etc/shadow
+    Should Be Empty    ${weak}
+    ${shell}=    Guest    awk -F: '$1 == "bitcoin" { print $7 }' /etc/passwd
+    Should Match Regexp    ${shell}    (nologin|false)$
+
+Journal Is Bounded
+    ${config}=    Guest    systemd-analyze cat-config systemd/journald.conf --no-pager
+    ${size}=    Largest Size Setting    ${config}    RuntimeMaxUse|SystemMaxUse
+    Should Be True    ${size} <= 64
+    Should Contain    ${config}    Storage=volatile
+
+Stops And Starts Cleanly
+    Guest    systemctl stop bitcoind
+    ${result}=    Property Of    bitcoind    Result
+    Should Be Equal    ${result}    success
+    Guest    journalctl -b --no-pager -o cat -u bitcoind | grep -q 'Shutdown done'
+    ${report}=    Guest Result    test -s /run/cairn/bitcoind.report
+    Should Be Equal As Integers    ${report.status}    1
+    Guest    systemctl start bitcoind
+    Node Is Up
+
+Comes Back After It Was Killed
+    ${before}=    Property Of    bitcoind    MainPID
+    Guest    kill -9 ${before}
+    Guest Should Succeed Within    60    systemctl is-active bitcoind && test $(systemctl show bitcoind -p MainPID | cut -d= -f2) != ${before}
+    Node Is Up
+    ${restarts}=    Property Of    bitcoind    NRestarts
+    Should Be True    ${restarts} >= 1
+
+Does Not Loop On A Damaged Database
+    Guest    systemctl stop bitcoind
+    Guest    for f in /var/lib/bitcoind/chainstate/MANIFEST-*; do printf garbage | dd of="$f" bs=1 seek=8 conv=notrunc 2>/dev/null; done
+    Guest Result    systemctl start bitcoind
+    # one automatic restart (10 s) would come; the hold refuses it
+    Guest Should Succeed Within    60    test -e /run/cairn/bitcoind.hold && systemctl show bitcoind -p SubState | grep -q dead
+    ${count}=    Guest    journalctl -b --no-pager -o cat -u bitcoind | grep -c 'Error: .*-reindex\\|Shutdown done'
+    Sleep    15 s
+    ${later}=    Guest    journalctl -b --no-pager -o cat -u bitcoind | grep -c 'Error: .*-reindex\\|Shutdown done'
+    Should Be Equal    ${later}    ${count}
+    ${report}=    Guest    cat /run/cairn/bitcoind.report
+    Should Contain    ${report}    Put reindex=1 into node.conf
+    Wait For Serial    ! A database is damaged
+
+Reindex Repairs It
+    Shut Down
+    Put Node Conf    reindex=1\n
+    Power On
+    Node Is Up
+    System Is Running
+
+Reindex Is Carried Out Once
+    [Documentation]    The line may stay in node.conf: the next boot does not start over.
+    Reboot
+    Node Is Up
+    ${log}=    Guest    journalctl -b --no-pager -o cat -u bitcoind
+    Should Not Contain    ${log}    Wiping LevelDB
+    Report Line Should Be Shown    reindex=1 was carried out already

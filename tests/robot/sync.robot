@@ -1,0 +1,75 @@
+*** Settings ***
+Documentation     Real blocks by P2P, pruning, power cuts; the coins equal a stock node's.
+Resource          resources/node.resource
+Suite Setup       Start Syncing
+Suite Teardown    Run Keywords    Kill VM    AND    Stop Feeder
+
+*** Variables ***
+${TOP}            ${14131}
+
+*** Keywords ***
+Start Syncing
+    Start Feeder    ${FEEDER_PORT}
+    Start VM    sync    ${SYNC_CONF}prune=550\n    feeder=${FEEDER_PORT}
+
+Coins Should Equal The Stock Node's
+    ${theirs}=    Feeder    gettxoutsetinfo    muhash
+    ${ours}=    Node    gettxoutsetinfo    muhash
+    Should Be Equal As Integers    ${ours}[height]    ${TOP}
+    FOR    ${field}    IN    bestblock    muhash    txouts    total_amount
+        Should Be Equal    ${ours}[${field}]    ${theirs}[${field}]
+    END
+
+*** Test Cases ***
+A Power Cut During Sync Needs No Hand
+    Wait For Height    2000
+    Cut Power
+    Power On
+    Node Is Up
+    System Is Running
+
+Real Blocks Reach The Top
+    [Tags]    smoke
+    Wait For Height    ${TOP}    600
+    Coins Should Equal The Stock Node's
+
+Pruning Is Configured
+    ${chain}=    Node    getblockchaininfo
+    Should Be True    ${chain}[pruned]
+    Should Be Equal As Integers    ${chain}[prune_target_size]    576716800
+    Should Not Be True    ${chain}[initialblockdownload]
+
+A Clean Reboot Keeps The Height
+    Reboot
+    Node Is Up
+    ${height}=    Node    getblockcount
+    Should Be Equal As Integers    ${height}    ${TOP}
+
+A Power Cut At The Tip Keeps What Was Flushed
+    Cut Power
+    Power On
+    Node Is Up
+    ${height}=    Node    getblockcount
+    Should Be Equal As Integers    ${height}    ${TOP}
+    Coins Should Equal The Stock Node's
+
+Old Block Files Are Pruned
+    [Documentation]    Regtest with small block files: files go, the node goes on.
+    Shut Down
+    Put Node Conf    regtest=1\nfastprune=1\nprune=1\n
+    Power On
+    Node Is Up
+    # raw(51): anyone can spend; the address does not matter here
+    Node    generatetodescriptor    900    raw(51)
+    ${before}=    Guest    ls /var/lib/bitcoind/regtest/blocks | grep -c '^blk'
+    ${pruned}=    Node    pruneblockchain    500
+    Should Be True    ${pruned} > 100
+    ${after}=    Guest    ls /var/lib/bitcoind/regtest/blocks | grep -c '^blk'
+    Should Be True    ${after} < ${before}
+    ${chain}=    Node    getblockchaininfo
+    Should Be True    ${chain}[pruneheight] > 100
+    Reboot
+    Node Is Up
+    Node    generatetodescriptor    10    raw(51)
+    ${height}=    Node    getblockcount
+    Should Be Equal As Integers    ${height}    910

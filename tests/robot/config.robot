@@ -25,6 +25,9 @@ Good File Is Applied
     Wait For Serial    === Cairn node attic ===
     ${report}=    Guest    cat /run/cairn/node-conf.report
     Should Be Empty    ${report}
+    # the first boot made a partition beside it; the user's file is as it was
+    ${file}=    Guest    cat /boot/node.conf
+    Should Be Equal    ${file}    ${GOOD.rstrip()}
 
 SSH Runs With The User's Key Only
     Guest    systemctl is-active cairn-sshd

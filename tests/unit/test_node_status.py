@@ -125,6 +125,25 @@ def test_not_running(root: Path, tree: Path, systemctl: Path, shell: str) -> Non
     assert "! The data partition is full." in text
 
 
+@pytest.mark.parametrize(
+    ("headers", "words"), [(14131, "at the tip"), (14231, "100 blocks behind")]
+)
+def test_after_the_initial_sync(root: Path, tree: Path, headers: int, words: str) -> None:
+    """A node that was off for a while says how far behind it is."""
+    answer = STATE | {"initialblockdownload": False, "headers": headers}
+    (tree / "state.json").write_text(json.dumps(answer, indent=2))
+    assert words in screen(root, tree, "dash", f"cat {tree}/state.json")
+
+
+def test_redraw_keeps_the_last_line(root: Path, tree: Path) -> None:
+    """What follows the last line's end is cleared, not the line."""
+    script = root / "overlay/usr/bin/node-status"
+    command = ["timeout", "1", str(script), "--root", str(tree), "--interval", "9"]
+    frame = subprocess.run(command, check=False, capture_output=True).stdout
+    assert frame.startswith(b"\x1b[2J\x1b[H=== Cairn node attic")
+    assert frame.endswith(b"the line is ignored.\x1b[K\r\n\x1b[J")
+
+
 def test_many_reports_fit(root: Path, tree: Path) -> None:
     """A file full of mistakes does not push the state off the screen."""
     (tree / "run/cairn/node-conf.report").write_text("node.conf line 1: " + "x " * 400 + "\n")

@@ -218,7 +218,7 @@ def robot(options: argparse.Namespace) -> Tally:
     target = OUT / "robot"
     shutil.rmtree(target, ignore_errors=True)
     command = [str(BIN / "robot"), "--outputdir", str(target), "--xunit", "xunit.xml"]
-    command += ["--console", "quiet" if os.environ.get("CI") else "verbose"]
+    command += ["--console", "dotted" if os.environ.get("CI") else "verbose"]
     command += ["--variable", f"IMAGE:{image}"]
     if options.suite:
         command += ["--suite", options.suite]

@@ -39,6 +39,17 @@ Pruning Is Configured
     Should Be Equal As Integers    ${chain}[prune_target_size]    576716800
     Should Not Be True    ${chain}[initialblockdownload]
 
+The End Of The Initial Sync Is Noted
+    [Documentation]    Marker, smaller cache, and the daemon restarted with it.
+    ${before}=    Property Of    bitcoind    MainPID
+    Guest    systemctl start node-sync-done
+    Guest    test -s /var/lib/cairn/initial-sync-done
+    Guest Should Succeed Within    120    test $(systemctl show bitcoind -p MainPID | cut -d= -f2) -gt 0 && test $(systemctl show bitcoind -p MainPID | cut -d= -f2) != ${before}
+    Node Is Up
+    ${text}=    Guest    node-tune --explain
+    Should Contain    ${text}    phase: at the tip
+    Guest    grep -q '^dbcache=1[0-9][0-9]$' /run/bitcoind/tuned.conf
+
 A Clean Reboot Keeps The Height
     Reboot
     Node Is Up

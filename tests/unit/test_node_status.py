@@ -122,6 +122,8 @@ def test_not_running(root: Path, tree: Path, systemctl: Path, shell: str) -> Non
     (tree / "run/cairn/bitcoind.report").write_text("The data partition is full.\n")
     text = screen(root, tree, shell, "echo 'error: x' >&2; exit 1")
     assert "the node is not running" in text
+    state(systemctl, "deactivating", "stop")
+    assert "do not pull the plug" in screen(root, tree, shell, "exit 1")
     assert "! The data partition is full." in text
 
 

@@ -12,7 +12,7 @@ import pytest
 
 @pytest.mark.parametrize("shell", ["dash", "busybox sh"])
 def test_waits_for_the_end_and_reports(root: Path, tmp_path: Path, shell: str) -> None:
-    """The daemon gets one SIGTERM; while it writes, systemd is asked for more time."""
+    """The daemon gets one SIGTERM; each time it has written more, more time is asked for."""
     notify = tmp_path / "bin/systemd-notify"
     notify.parent.mkdir()
     notify.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/notified\n')
@@ -21,20 +21,32 @@ def test_waits_for_the_end_and_reports(root: Path, tmp_path: Path, shell: str) -
         [
             "/bin/sh",
             "-c",
-            f"trap 'echo asked >>{tmp_path}/asked; i=0; while [ $i -lt 30 ]; do "
-            f"dd if=/dev/zero of={tmp_path}/data bs=64k count=4 conv=fsync 2>/dev/null; "
-            "sleep 0.1; i=$((i + 1)); done; exit' TERM; while :; do sleep 0.1; done",
+            f"trap 'echo asked >>{tmp_path}/asked; sleep 13; exit' TERM; "
+            "while :; do sleep 0.1; done",
         ]
     )
-    time.sleep(0.3)
+    written = tmp_path / f"proc/{daemon.pid}/io"
+    written.parent.mkdir(parents=True)
+    written.write_text("rchar: 1\nwrite_bytes: 5242880\ncancelled_write_bytes: 0\n")
+    time.sleep(0.5)
+    path = f"{notify.parent}:{os.environ['PATH']}"
     stop = subprocess.Popen(
         [*shell.split(), str(root / "overlay/usr/lib/cairn/bitcoind-stop"), str(daemon.pid)],
-        env={**os.environ, "PATH": f"{notify.parent}:{os.environ['PATH']}"},
+        env={**os.environ, "PATH": path, "CAIRN_ROOT": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
     )
+    time.sleep(4)
+    written.write_text("write_bytes: 7340032\n")
     daemon.wait(30)
-    assert stop.wait(10) == 0
+    said, _ = stop.communicate(timeout=10)
+    assert stop.returncode == 0
     assert (tmp_path / "asked").read_text() == "asked\n"
-    assert "EXTEND_TIMEOUT_USEC=900000000" in (tmp_path / "notified").read_text()
+    notified = (tmp_path / "notified").read_text()
+    assert notified.count("EXTEND_TIMEOUT_USEC=900000000") == 2
+    assert "7 MiB written" in notified
+    assert "do not pull the plug" in notified
+    assert said.count("7 MiB written since start") == 1
 
 
 def test_already_gone(root: Path) -> None:

@@ -7,7 +7,6 @@
 include $(BR2_EXTERNAL_CAIRN_PATH)/../package/bitcoind-chainstate/source.env
 
 BITCOIND_CHAINSTATE_VERSION = $(CORE_COMMIT)
-BITCOIND_CHAINSTATE_SOURCE = bitcoind-chainstate-$(BITCOIND_CHAINSTATE_VERSION).tar.gz
 # support/core-source puts the archive there before Buildroot is called.
 BITCOIND_CHAINSTATE_SITE = $(CAIRN_DOWNLOADS)
 BITCOIND_CHAINSTATE_SITE_METHOD = file
@@ -17,7 +16,7 @@ BITCOIND_CHAINSTATE_CPE_ID_VENDOR = bitcoin
 BITCOIND_CHAINSTATE_CPE_ID_PRODUCT = bitcoin_core
 BITCOIND_CHAINSTATE_SUPPORTS_IN_SOURCE_BUILD = NO
 # Buildroot's output may lie in a git repository, whose commit is not Core's.
-BITCOIND_CHAINSTATE_MAKE_ENV = BITCOIN_GENBUILD_NO_GIT=1
+BITCOIND_CHAINSTATE_BUILD_ENV = BITCOIN_GENBUILD_NO_GIT=1
 BITCOIND_CHAINSTATE_DEPENDENCIES = boost libevent host-pkgconf
 
 # Everything that is not the user's choice stands in options.cmake, which the host

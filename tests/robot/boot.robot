@@ -46,8 +46,8 @@ Status Screen Is On The Console
 Nobody Is Asked To Log In
     ${log}=    Serial Log
     Should Not Contain    ${log}    login:
-    ${gettys}=    Guest    ps | grep -c '[a]getty' || true
-    Should Be Equal As Integers    ${gettys}    0
+    ${gettys}=    Guest    cat /proc/[0-9]*/comm | grep -E 'getty|login|sulogin' || true
+    Should Not Match Regexp    ${gettys}    (?m)^(agetty|getty|login|sulogin)$
 
 Watchdog Is Asked For
     ${time}=    Property Of    ${EMPTY}    RuntimeWatchdogUSec

@@ -26,6 +26,16 @@ Has Few Privileges
     Record Figure    exposure of bitcoind.service    ${score}    of 10
     Should Be True    ${score} <= 2.0
 
+Every Unit Of Ours Is Confined
+    [Documentation]    An unconfined service has 9.6. sshd is left out: it gives its user root.
+    FOR    ${unit}    ${bound}    IN
+    ...    node-status@ttyS0    5.0    node-config    7.5    node-tune    8.0
+    ...    node-sync-done    6.5    cairn-zram    7.5
+        ${score}=    Exposure Of    ${unit}.service
+        Record Figure    exposure of ${unit}    ${score}    of 10
+        Should Be True    ${score} <= ${bound}    ${unit} has ${score}
+    END
+
 Has Limits And Weights
     ${limit}=    Property Of    bitcoind    LimitNOFILE
     Should Be True    ${limit} >= 4096

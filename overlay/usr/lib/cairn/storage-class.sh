@@ -21,11 +21,10 @@ storage_class() {
 	[ -n "$number" ] || return 0
 	path=$(readlink -f "$1/sys/dev/block/$number" 2>/dev/null) || return 0
 	[ -d "$path" ] || return 0
-	if [ -r "$path/size" ]; then
-		read -r sectors <"$path/size"
-		# sysfs counts in 512-byte sectors, whatever the disk's own are
-		case $sectors in *[!0-9]* | '') ;; *) storage_mib=$((sectors / 2048)) ;; esac
-	fi
+	# A file that is missing, empty or fails to be read must not end a caller with set -e.
+	{ read -r sectors <"$path/size"; } 2>/dev/null || sectors=""
+	# sysfs counts in 512-byte sectors, whatever the disk's own are
+	case $sectors in *[!0-9]* | '') ;; *) storage_mib=$((sectors / 2048)) ;; esac
 	# Device mapper and the like: what lies below decides; one level is what we use.
 	for slave in "$path"/slaves/*; do
 		[ ! -e "$slave" ] || path=$(readlink -f "$slave")
@@ -37,14 +36,14 @@ storage_class() {
 	case $storage_device in
 	nvme*) storage_class=nvme ;;
 	mmcblk*)
-		read -r type <"$path/device/type" 2>/dev/null || type=""
+		{ read -r type <"$path/device/type"; } 2>/dev/null || type=""
 		# No answer: as careful as with a card.
 		if [ "$type" = MMC ]; then storage_class=emmc; else storage_class=sd; fi
 		;;
 	# before rotational: virtio reports 1 whatever the host has
 	vd*) storage_class=virtio ;;
 	sd*)
-		read -r rotational <"$path/queue/rotational" 2>/dev/null || rotational=0
+		{ read -r rotational <"$path/queue/rotational"; } 2>/dev/null || rotational=0
 		case $path in
 		*/usb[0-9]*) storage_class=usb ;;
 		*) if [ "$rotational" = 1 ]; then storage_class=hdd; else storage_class=sata; fi ;;

@@ -72,6 +72,8 @@ function own_key(line, name, value) {
 	if (name == "hostname") {
 		if (value !~ /^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?$/ || length(value) > 63) { reject(line, "a host name has letters, digits and inner hyphens, at most 63"); return }
 		print "H " value
+	} else if (name == "filesystem") {
+		if (value !~ /^(ext4|f2fs)$/) { reject(line, "takes ext4 or f2fs"); return }
 	} else if (name == "sshkey") {
 		if (value !~ /^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-ssh-ed25519@openssh\.com|sk-ecdsa-sha2-nistp256@openssh\.com) AAAA[A-Za-z0-9+\/]+=*( .*)?$/ || length(value) < 68) { reject(line, "not an OpenSSH public key; paste the one line of your .pub file"); return }
 		print "S " value
@@ -123,7 +125,7 @@ text !~ /=/ { reject(line, "there is no '='; write option=value"); next }
 	name = trim(substr(text, 1, index(text, "=") - 1))
 	value = trim(substr(text, index(text, "=") + 1))
 	if (name !~ /^[a-z0-9-]+$/) { reject(line, name ~ /\./ ? "write the option below its [section]" : "not an option's name"); next }
-	if (name ~ /^(hostname|sshkey|ip|gateway|dns)$/ && !(name == "dns" && value ~ /^[01]$/)) { own_key(line, name, value); next }
+	if (name ~ /^(hostname|filesystem|sshkey|ip|gateway|dns)$/ && !(name == "dns" && value ~ /^[01]$/)) { own_key(line, name, value); next }
 	why = fault(name, value)
 	if (why != "") { reject(line, why); next }
 	if (name ~ /^(chain|regtest|signet|testnet|testnet4)$/) {

@@ -45,6 +45,23 @@ else
 BITCOIND_CHAINSTATE_CONF_OPTS += -DBUILD_TESTS=OFF -DBUILD_BENCH=OFF
 endif
 
+# musl gives a thread 128 KiB of stack unless the program's header asks for more; Core is
+# written and tested where it is 8 MiB (and 8 MiB is the most that musl takes from there).
+# Address space only: a thread's stack costs the pages that it touches.
+ifeq ($(BR2_TOOLCHAIN_USES_MUSL),y)
+BITCOIND_CHAINSTATE_LDFLAGS += -Wl,-z,stack-size=8388608
+endif
+
+ifeq ($(BR2_PACKAGE_BITCOIND_CHAINSTATE_MALLOC_JEMALLOC),y)
+BITCOIND_CHAINSTATE_DEPENDENCIES += jemalloc
+BITCOIND_CHAINSTATE_LDFLAGS += -ljemalloc
+else ifeq ($(BR2_PACKAGE_BITCOIND_CHAINSTATE_MALLOC_MIMALLOC),y)
+BITCOIND_CHAINSTATE_DEPENDENCIES += mimalloc
+BITCOIND_CHAINSTATE_LDFLAGS += -lmimalloc
+endif
+
+BITCOIND_CHAINSTATE_CONF_OPTS += -DAPPEND_LDFLAGS="$(BITCOIND_CHAINSTATE_LDFLAGS)"
+
 ifeq ($(BR2_PACKAGE_BITCOIND_CHAINSTATE_LTO),y)
 BITCOIND_CHAINSTATE_CONF_OPTS += -DCMAKE_INTERPROCEDURAL_OPTIMIZATION=ON
 else

@@ -1,6 +1,9 @@
 # Cairn: Bitcoin node firmware. `make help` lists the targets.
 #
-# Variables: IMAGE=FILE            image under test (default: the development image)
+# Variables: BOARD=x86_64|rpi5     board, for show-config, qemu, flash, legal-info
+#            BUILDROOT=DIR         an unpacked Buildroot release instead of a clone of it
+#            DEV=/dev/sdX          card or disk, for flash (FORCE=1: not a removable one)
+#            IMAGE=FILE            image under test (default: the development image)
 #            DEVIMAGE_SUITE=NAME   Debian/Ubuntu release of the development image
 #            CAIRN_ACCEL=kvm|tcg   skip the probe for KVM
 #            CAIRN_CACHE=DIR       downloads, compiler cache (default ~/.cache/cairn)
@@ -10,11 +13,14 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 
+BOARD ?= x86_64
+export BUILDROOT FORCE
+
 .PHONY: help run test lint unit core-test functional robot bootstrap source verify-source \
-	core core-tests devimage clean distclean
+	core core-tests devimage x86_64 rpi5 show-config qemu flash legal-info profile clean distclean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9_-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: bootstrap ## build everything, boot the node in QEMU and sync real blocks (Ctrl-A X quits)
 	@support/run
@@ -55,6 +61,29 @@ core-tests: bootstrap ## compile Bitcoin Core's tests, too
 
 devimage: core ## the development image, out/devimage/cairn-dev.img
 	@support/devimage
+
+x86_64: bootstrap ## the image for PCs, out/x86_64/cairn-x86_64.img (an hour, 15 GiB)
+	@support/image x86_64
+
+rpi5: bootstrap ## the image for the Raspberry Pi 5, out/rpi5/cairn-rpi5.img
+	@support/image rpi5
+
+show-config: bootstrap ## the board's merged Buildroot configuration (BOARD=)
+	@support/buildroot-config --show $(BOARD)
+
+qemu: ## boot the board's finished disk image in QEMU (BOARD=; Ctrl-A X quits)
+	@support/run-image $(BOARD)
+
+flash: ## write the board's image to a card or disk and verify it (BOARD=, DEV=)
+	@[ -n "$(DEV)" ] || { echo "make: say which card or disk: make flash BOARD=$(BOARD) DEV=/dev/sdX" >&2; exit 2; }
+	@support/flash out/$(BOARD)/cairn-$(BOARD).img $(DEV)
+
+legal-info: bootstrap ## licences and sources of everything in the board's image (BOARD=)
+	@support/buildroot-config $(BOARD)
+	@support/buildroot $(BOARD) legal-info
+
+profile: bootstrap ## flame graph of a sync of real blocks on the x86_64 image
+	@support/profile
 
 clean: ## remove what was built (keeps the cache)
 	rm -rf out .venv

@@ -146,7 +146,7 @@ def lint(_: argparse.Namespace) -> Tally:
     return tally
 
 
-def unit(_: argparse.Namespace) -> Tally:
+def unit(options: argparse.Namespace) -> Tally:
     """pytest on Cairn's own scripts, with the real daemon where a test asks for it."""
     build("core-build")
     report = RESULTS / "unit.xml"
@@ -154,7 +154,11 @@ def unit(_: argparse.Namespace) -> Tally:
         [str(BIN / "pytest"), "-q", "-p", "no:cacheprovider", f"--junitxml={report}", "tests/unit"],
         cwd=ROOT,
         check=False,
-        env={**os.environ, "CAIRN_BITCOIND": str(OUT / "core/bin/bitcoind")},
+        env={
+            **os.environ,
+            "CAIRN_BITCOIND": str(OUT / "core/bin/bitcoind"),
+            "CAIRN_IMAGE": str(Path(options.image).resolve()) if options.image else "",
+        },
     )
     return junit(report)
 
@@ -220,6 +224,9 @@ def robot(options: argparse.Namespace) -> Tally:
     command = [str(BIN / "robot"), "--outputdir", str(target), "--xunit", "xunit.xml"]
     command += ["--console", "dotted" if os.environ.get("CI") else "verbose"]
     command += ["--variable", f"IMAGE:{image}"]
+    if image.name == "cairn-rpi5.img":
+        # always emulated, and another architecture at that
+        command += ["--variable", "TIMEOUT_FACTOR:3"]
     if options.suite:
         command += ["--suite", options.suite]
     subprocess.run([*command, "tests/robot"], cwd=ROOT, check=False)

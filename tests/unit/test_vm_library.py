@@ -1,10 +1,12 @@
-"""The pure parts of the Robot library, and its guest agent client on a made-up agent."""
+"""The pure parts of the Robot library, and its shell client on the real unit's command."""
 
 from __future__ import annotations
 
-import base64
+import configparser
 import json
+import shlex
 import socket
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "robot/lib"))
 
-from guest_agent import GuestAgent, GuestAgentError
+from guest_shell import UNIT, GuestShell, GuestShellError, Result, kernel_options, parse
 from parsing import exposure, listening_sockets, mebibytes, partition_offset
 
 TCP = """\
@@ -76,8 +78,13 @@ def test_mebibytes_refuses() -> None:
         mebibytes("much")
 
 
-def serve(path: Path, answers: dict[str, list[dict[str, object]]]) -> None:
-    """A made-up guest agent: each command's answers in order, syncs echoed."""
+def serve(path: Path, directory: Path) -> None:
+    """The unit's own command on a UNIX socket, a fresh connection each."""
+    unit = configparser.RawConfigParser(strict=False)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read_string(UNIT.read_text())
+    command = shlex.split(unit["Service"]["ExecStart"].replace("$$", "$"))
+    command[2] = command[2].replace("/run/guest-shell", str(directory))
     server = socket.socket(socket.AF_UNIX)
     server.bind(str(path))
     server.listen()
@@ -85,45 +92,41 @@ def serve(path: Path, answers: dict[str, list[dict[str, object]]]) -> None:
     def loop() -> None:
         while True:
             connection, _ = server.accept()
-            with connection, connection.makefile("rb") as reader:
+            with connection:
                 # left over from a connection that was given up
-                connection.sendall(b'{"return": "stale"}\n')
-                for line in reader:
-                    request = json.loads(line.lstrip(b"\xff"))
-                    command = request["execute"]
-                    if command == "guest-sync-delimited":
-                        answer: dict[str, object] = {"return": request["arguments"]["id"]}
-                        connection.sendall(b"\xff")
-                    else:
-                        answer = answers[command].pop(0)
-                    connection.sendall(json.dumps(answer).encode() + b"\n")
+                connection.sendall(b"1 0 c3RhbGU= .\n")
+                subprocess.run(command, stdin=connection, stdout=connection, check=False)
 
     threading.Thread(target=loop, daemon=True).start()
 
 
-def test_guest_agent(tmp_path: Path) -> None:
-    """A command is started, polled, and its output decoded."""
-    out = base64.b64encode(b"hello\n").decode()
-    serve(
-        tmp_path / "ga",
-        {
-            "guest-ping": [{"return": {}}],
-            "guest-exec": [{"return": {"pid": 7}}, {"error": {"desc": "disabled"}}],
-            "guest-exec-status": [
-                {"return": {"exited": False}},
-                {"return": {"exited": True, "exitcode": 3, "out-data": out}},
-            ],
-        },
-    )
-    agent = GuestAgent(tmp_path / "ga")
-    agent.wait(5)
-    result = agent.run("exit 3", 5)
-    assert (result.status, result.stdout, result.stderr) == (3, "hello\n", "")
-    with pytest.raises(GuestAgentError, match="disabled"):
-        agent.run("true", 5)
+def test_guest_shell(tmp_path: Path) -> None:
+    """Status and both outputs come back, whatever the bytes; a slow script times out."""
+    serve(tmp_path / "sh", tmp_path / "work")
+    shell = GuestShell(tmp_path / "sh")
+    shell.wait(5)
+    result = shell.run("echo 'a  b'; printf '\\303\\244' >&2; exit 3", 5)
+    assert (result.status, result.stdout, result.stderr) == (3, "a  b\n", "ä")
+    assert shell.run("cat", 5) == Result(0, "", ""), "a script must not read the requests"
+    assert len(shell.run("head -c 300000 /dev/zero | tr '\\0' x", 20).stdout) == 300000
+    with pytest.raises(GuestShellError, match="no answer after 1 s"):
+        shell.run("sleep 3", 1)
+    assert shell.run("exit 7", 5).status == 7
 
 
-def test_guest_agent_absent(tmp_path: Path) -> None:
+def test_guest_shell_absent(tmp_path: Path) -> None:
     """No socket: an error after the time-out, not a hang."""
-    with pytest.raises(GuestAgentError, match="no answer"):
-        GuestAgent(tmp_path / "none").wait(0)
+    with pytest.raises(GuestShellError, match="no answer"):
+        GuestShell(tmp_path / "none").wait(0)
+
+
+def test_kernel_options() -> None:
+    """They fit x86's and arm64's kernel command line (2048) beside the image's own."""
+    assert len(kernel_options()) < 1500
+    assert "\n" not in kernel_options()
+
+
+@pytest.mark.parametrize("line", ["", "x 0 a b .", "1 0 !! YQ== .", "1 0 YQ==", "[    1.0] hello"])
+def test_parse_refuses(line: str) -> None:
+    """A half line or anything else on the port is no answer."""
+    assert parse(line) is None

@@ -1,7 +1,7 @@
 """Robot Framework library: boots an image in QEMU and looks inside.
 
 A machine is the image copied (sparsely) to out/robot/vm/NAME, run by support/qemu, with
-QMP for its power, the serial console in serial.log, and the guest agent as shell. Only
+QMP for its power, the serial console in serial.log, and a shell (guest_shell.py). Only
 one machine runs at a time; time-outs are for emulation (TCG) and are multiplied by
 TIMEOUT_FACTOR (Robot variable, default 1).
 """
@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from guest_agent import GuestAgent, GuestAgentError, Result
+from guest_shell import GuestShell, GuestShellError, Result, kernel_options
 from parsing import exposure, listening_sockets, mebibytes, partition_offset
 from qemu.qmp import QMPClient, QMPError
 from robot.api import logger
@@ -41,7 +41,7 @@ class CairnVM:
         self.options: list[str] = []
         # sockets need short paths, wherever the repository lies
         self.sockets = Path(tempfile.mkdtemp(prefix="cairn-"))
-        self.agent = GuestAgent(self.sockets / "ga")
+        self.shell = GuestShell(self.sockets / "sh")
         self.feeder_options: list[str] = []
         self.figures: dict[str, dict[str, float | str]] = {}
 
@@ -83,7 +83,7 @@ class CairnVM:
         disk_size: str = "8G",
         feeder: int | None = None,
     ) -> None:
-        """Starts a fresh copy of the image and waits until the guest agent answers.
+        """Starts a fresh copy of the image and waits until its shell answers.
 
         ``node_conf`` is the text of node.conf (default: the image's own file), ``memory``
         is in MiB, ``disk_size`` what the disk grows to, ``feeder`` the port of a feeder.
@@ -117,14 +117,15 @@ class CairnVM:
         with serial.open("a") as log:
             log.write("\n=== power on ===\n")
         command = [str(ROOT / "support/qemu"), "--image", str(self.directory / "disk.img")]
-        command += ["--qmp", str(self.sockets / "qmp"), "--guest-agent", str(self.agent.path)]
+        command += ["--qmp", str(self.sockets / "qmp"), "--shell", str(self.shell.path)]
+        command += ["--append", kernel_options()]
         command += ["--serial", "chardev:serial0", *self.options, "--"]
         command += ["-chardev", f"file,id=serial0,path={serial},append=on"]
         with (self.directory / "qemu.log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         try:
-            self.agent.wait(self._seconds(180))
-        except GuestAgentError as error:
+            self.shell.wait(self._seconds(180))
+        except GuestShellError as error:
             state = "QEMU ended" if self.process.poll() is not None else "QEMU runs"
             raise AssertionError(
                 f"the guest did not come up ({state}); see {serial.relative_to(ROOT)}: {error}"
@@ -134,7 +135,7 @@ class CairnVM:
     def shut_down(self) -> None:
         """Shuts the guest down cleanly and waits until the machine is off."""
         assert self.process, "no machine runs"
-        self.agent.power_down()
+        self.shell.power_down()
         try:
             self.process.wait(self._seconds(180))
         except subprocess.TimeoutExpired as error:
@@ -199,7 +200,7 @@ class CairnVM:
     @keyword
     def guest_result(self, script: str, timeout: float = 120) -> Result:
         """Runs a shell script in the guest; returns an object with status, stdout, stderr."""
-        result = self.agent.run(script, self._seconds(timeout))
+        result = self.shell.run(script, self._seconds(timeout))
         logger.debug(f"{script}\n-> {result.status}\n{result.stdout}\n{result.stderr}")
         return result
 

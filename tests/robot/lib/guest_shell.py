@@ -1,24 +1,26 @@
-"""A small client for the QEMU guest agent: the tests' shell in the guest.
+"""The tests' shell in the guest, over a virtio port.
 
-The agent runs in the guest only while the virtio port `org.qemu.guest_agent.0` exists,
-and only whoever runs the virtual machine can give it one: no ssh, no password.
+No image carries it. The unit (resources/guest-shell.service) is handed to the guest's
+systemd as a credential on the kernel command line, and its port exists only when
+support/qemu is given --shell: only whoever runs the virtual machine can do either. The
+host lane's Debian knows no such credentials; its development image has the unit as a file.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import json
-import random
+import itertools
 import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+UNIT = Path(__file__).resolve().parent.parent / "resources" / "guest-shell.service"
 
 
-class GuestAgentError(Exception):
-    """The agent did not answer, or refused a command."""
+class GuestShellError(Exception):
+    """The shell did not answer."""
 
 
 @dataclass
@@ -30,78 +32,74 @@ class Result:
     stderr: str
 
 
-class GuestAgent:
-    """Talks to one agent over its UNIX socket, one request at a time."""
+def kernel_options() -> str:
+    """Words for the kernel command line that start the shell in the guest."""
+    lines = [line for line in UNIT.read_text().splitlines() if not line.startswith("#")]
+    unit = base64.b64encode("\n".join([*lines, ""]).encode()).decode()
+    credential = f"systemd.set_credential_binary=systemd.extra-unit.{UNIT.name}:{unit}"
+    return f"systemd.wants={UNIT.name} {credential}"
+
+
+def parse(line: str) -> tuple[int, Result] | None:
+    """One answer of the shell: its request's number and result; None if it is none."""
+    words = line.split(" ")
+    if len(words) != 5 or words[4] != ".":
+        return None
+    try:
+        number, status = int(words[0]), int(words[1])
+        out, err = (base64.b64decode(word, validate=True) for word in words[2:4])
+    except ValueError:
+        return None
+    return number, Result(status, out.decode(errors="replace"), err.decode(errors="replace"))
+
+
+class GuestShell:
+    """Talks to one guest over its UNIX socket, one request at a time."""
 
     def __init__(self, path: Path) -> None:
         """Remembers the socket's path; nothing is connected yet."""
         self.path = path
+        # Not from 1 on: an answer to an earlier test run must not match.
+        self.numbers = itertools.count(int(time.time()) % 1_000_000 * 1000)
 
-    def _request(self, command: str, arguments: dict[str, Any], timeout: float) -> Any:  # noqa: ANN401 (JSON)
-        """Sends one request on a fresh connection and returns the answer's value.
-
-        guest-sync-delimited first: the agent may still hold half a request, or answers,
-        of a connection that was given up.
-        """
+    def _request(self, script: str, timeout: float) -> Result:
+        """Sends one script on a fresh connection and returns its result."""
+        number = next(self.numbers)
         with socket.socket(socket.AF_UNIX) as stream:
             stream.settimeout(timeout)
             try:
                 stream.connect(str(self.path))
-                token = random.randrange(1 << 30)
-                sync = {"execute": "guest-sync-delimited", "arguments": {"id": token}}
-                stream.sendall(b"\xff" + json.dumps(sync).encode() + b"\n")
-                reader = stream.makefile("rb")
-                while True:
-                    line = reader.readline()
-                    if not line:
-                        raise GuestAgentError("the connection was closed")
-                    with contextlib.suppress(ValueError):
-                        if json.loads(line.split(b"\xff")[-1]).get("return") == token:
-                            break
-                request = {"execute": command, "arguments": arguments}
-                stream.sendall(json.dumps(request).encode() + b"\n")
-                answer = json.loads(reader.readline())
-            except (OSError, ValueError) as error:
-                raise GuestAgentError(f"no answer from the guest agent: {error}") from error
-        if "error" in answer:
-            raise GuestAgentError(answer["error"].get("desc", "refused"))
-        return answer.get("return")
+                # The empty line ends what a connection that was given up left behind.
+                code = base64.b64encode(script.encode()).decode()
+                stream.sendall(f"\n{number} {code}\n".encode())
+                reader = stream.makefile("r", errors="replace")
+                for line in reader:
+                    answer = parse(line.rstrip("\r\n"))
+                    if answer and answer[0] == number:
+                        return answer[1]
+            except TimeoutError as error:
+                raise GuestShellError(f"no answer after {timeout:.0f} s: {script}") from error
+            except OSError as error:
+                raise GuestShellError(f"no answer from the guest: {error}") from error
+        raise GuestShellError("the connection was closed")
 
     def wait(self, timeout: float) -> None:
-        """Waits until the agent answers; raises GuestAgentError after `timeout` seconds."""
+        """Waits until the shell answers; raises GuestShellError after `timeout` seconds."""
         deadline = time.monotonic() + timeout
         while True:
             try:
-                self._request("guest-ping", {}, 3)
+                self._request("true", 3)
                 return
-            except GuestAgentError:
+            except GuestShellError:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.5)
 
     def run(self, script: str, timeout: float) -> Result:
         """Runs a shell script in the guest and returns its status and output."""
-        arguments = {"path": "/bin/sh", "arg": ["-c", script], "capture-output": True}
-        pid = self._request("guest-exec", arguments, 30)["pid"]
-        deadline = time.monotonic() + timeout
-        pause = 0.05
-        while True:
-            state = self._request("guest-exec-status", {"pid": pid}, 30)
-            if state["exited"]:
-                break
-            if time.monotonic() > deadline:
-                raise GuestAgentError(f"still running after {timeout:.0f} s: {script}")
-            time.sleep(pause)
-            pause = min(1.0, pause * 1.5)
-
-        def text(name: str) -> str:
-            return base64.b64decode(state.get(name, "")).decode(errors="replace")
-
-        return Result(
-            state.get("exitcode", 128 + state.get("signal", 0)), text("out-data"), text("err-data")
-        )
+        return self._request(script, timeout)
 
     def power_down(self) -> None:
-        """Asks the guest to shut down; it does not answer any more."""
-        with contextlib.suppress(GuestAgentError):
-            self._request("guest-shutdown", {"mode": "powerdown"}, 5)
+        """Asks the guest to shut down; it may not answer any more."""
+        with contextlib.suppress(GuestShellError):
+            self._request("systemctl --no-block poweroff", 5)

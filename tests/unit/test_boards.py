@@ -1,0 +1,279 @@
+"""Board configurations, Buildroot patches, and what is on a board's disk image.
+
+With CAIRN_IMAGE (set by `make test IMAGE=FILE`) the real image's partitions are looked
+into; without it post-image.sh runs on made-up build results. What needs a Buildroot tree
+is skipped, and so counted, when there is none (BUILDROOT, or out/buildroot of a build).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIGS = ROOT / "buildroot-external/configs"
+KERNEL = ROOT / "buildroot-external/kernel"
+BOARDS = ("x86_64", "rpi5")
+MIB = 1 << 20
+# Options of config.txt that the Raspberry Pi 5's boot loader documents and we use
+CONFIG_TXT = {
+    "arm_64bit": "[01]",
+    "os_prefix": r"[a-z0-9-]+/",
+    "kernel": r"[A-Za-z0-9_.-]+",
+    "auto_initramfs": "[01]",
+    "camera_auto_detect": "[01]",
+    "display_auto_detect": "[01]",
+    "enable_uart": "[01]",
+    "uart_2ndstage": "[01]",
+    "disable_splash": "[01]",
+}
+OPTION = re.compile(r"^(?:# )?((?:BR2|CONFIG)_\w+)(?:=| is not set$)")
+
+
+def options(path: Path) -> list[str]:
+    """The options a configuration file sets or unsets, in order."""
+    return [match[1] for line in path.read_text().splitlines() if (match := OPTION.match(line))]
+
+
+def tree() -> Path:
+    """A Buildroot tree, or the test is skipped."""
+    for path in (os.environ.get("BUILDROOT", ""), str(ROOT / "out/buildroot")):
+        if path and (Path(path) / "support/kconfig").is_dir():
+            return Path(path)
+    pytest.skip("no Buildroot tree here; give one with BUILDROOT=DIR")
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_defconfig_is_short(board: str) -> None:
+    """A board says what is special about it, common.config the rest; nothing twice."""
+    path = CONFIGS / f"{board}_defconfig"
+    assert len(path.read_text().splitlines()) <= 40
+    common, own = options(CONFIGS / "common.config"), options(path)
+    assert len(set(common)) == len(common)
+    assert len(set(own)) == len(own)
+    assert not set(common) & set(own)
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_kernel_fragment(board: str) -> None:
+    """No option twice, unless the board takes back what is common."""
+    common, own = options(KERNEL / "common.config"), options(KERNEL / f"{board}.config")
+    assert len(set(common)) == len(common)
+    assert len(set(own)) == len(own)
+    text = (KERNEL / "common.config").read_text() + (KERNEL / f"{board}.config").read_text()
+    same = [name for name in own if len(set(re.findall(rf"(?m)^{name}=.*$", text))) == 1]
+    assert not set(common) & set(same), "the same twice"
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.iterdir()), ids=lambda path: path.name)
+def test_buildroot_knows_the_options(path: Path) -> None:
+    """A name that Buildroot dropped would be ignored in silence."""
+    files = [*tree().rglob("Config*"), *(ROOT / "package").rglob("Config.in")]
+    known = set()
+    for file in files:
+        if file.is_file():
+            known |= set(re.findall(r"(?m)^\s*(?:menu)?config (BR2_\w+)", file.read_text()))
+    assert not set(options(path)) - known
+
+
+def test_patches_apply(tmp_path: Path) -> None:
+    """patches/buildroot/ applies in order, without fuzz, to the files of the release."""
+    if not os.environ.get("BUILDROOT"):
+        pytest.skip("no unpatched Buildroot tree; give one with BUILDROOT=DIR")
+    source = Path(os.environ["BUILDROOT"])
+    patches = sorted((ROOT / "patches/buildroot").glob("*.patch"))
+    assert patches
+    for patch in patches:
+        for name in re.findall(r"(?m)^--- a/(\S+)", patch.read_text()):
+            target = tmp_path / name
+            if not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source / name, target)
+        command = ["patch", "-d", str(tmp_path), "-p1", "-s", "-F0", "-i", str(patch)]
+        result = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert result.returncode == 0, f"{patch.name}: {result.stdout}"
+
+
+# -- the disk ---------------------------------------------------------------------------
+
+
+@dataclass
+class Disk:
+    """An image, the board it is for, and its partition table."""
+
+    path: Path
+    board: str
+    partitions: dict[str, dict[str, int | str]]
+    real: bool
+
+    @classmethod
+    def open(cls, path: Path, real: bool) -> Disk:
+        """Reads the partition table; the root slots' type tells the board."""
+        command = ["sfdisk", "--json", str(path)]
+        table = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        partitions = {entry["name"]: entry for entry in table["partitiontable"]["partitions"]}
+        arm = partitions["root-a"]["type"] == "B921B045-1DF0-41C3-AF44-4C6F280D3FAE"
+        return cls(path, "rpi5" if arm else "x86_64", partitions, real)
+
+    def boot(self, name: str) -> bytes:
+        """A file of the boot partition."""
+        offset = int(self.partitions["boot"]["start"]) * 512
+        command = ["mcopy", "-n", "-i", f"{self.path}@@{offset}", f"::{name}", "-"]
+        return subprocess.run(command, check=True, capture_output=True).stdout
+
+    def boot_names(self) -> set[str]:
+        """All files of the boot partition."""
+        offset = int(self.partitions["boot"]["start"]) * 512
+        command = ["mdir", "-b", "-/", "-i", f"{self.path}@@{offset}", "::"]
+        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        names = {line.removeprefix("::/") for line in text.splitlines()}
+        return {name for name in names if name and not name.endswith("/")}
+
+
+def device_tree(path: Path, model: str) -> None:
+    """Compiles a device tree with this model to `path`."""
+    source = f'/dts-v1/; / {{ model = "{model}"; compatible = "brcm,bcm2712"; }};'
+    command = ["dtc", "-q", "-O", "dtb", "-o", str(path)]
+    subprocess.run(command, check=True, input=source.encode())
+
+
+def made_up(board: str, directory: Path) -> Path:
+    """post-image.sh on build results that only look like it."""
+    (directory / "efi-part/EFI/BOOT").mkdir(parents=True)
+    (directory / "efi-part/EFI/BOOT/bootx64.efi").write_bytes(b"MZ" + bytes(62))
+    (directory / "bzImage").write_bytes(bytes(0x1FE) + b"\x55\xaa" + b"\0\0HdrS" + bytes(4 * MIB))
+    (directory / "Image").write_bytes(bytes(56) + b"ARM\x64" + bytes(4 * MIB))
+    device_tree(directory / "bcm2712-rpi-5-b.dtb", "Raspberry Pi 5")
+    device_tree(directory / "bcm2712-d-rpi-5-b.dtb", "Raspberry Pi 5 D0")
+    (directory / "rootfs.erofs").write_bytes(os.urandom(MIB))
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
+    command = [str(ROOT / "board/common/post-image.sh"), str(directory), board]
+    subprocess.run(command, check=True, capture_output=True, env=environment)
+    return directory / f"cairn-{board}.img"
+
+
+IMAGE = re.search(r"cairn-(x86_64|rpi5)\.img$", os.environ.get("CAIRN_IMAGE", ""))
+REAL = [f"image-{IMAGE[1]}"] if IMAGE else []
+DISKS = [*BOARDS, *REAL]
+PI = [name for name in DISKS if name.endswith("rpi5")]
+PC = [name for name in DISKS if name.endswith("x86_64")]
+
+
+@pytest.fixture(scope="module")
+def disk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Disk:
+    """Each board's made-up image, and the real one if there is one."""
+    if request.param in BOARDS:
+        return Disk.open(made_up(request.param, tmp_path_factory.mktemp("board")), real=False)
+    return Disk.open(Path(os.environ["CAIRN_IMAGE"]), real=True)
+
+
+@pytest.mark.parametrize("disk", DISKS, indirect=True)
+def test_partitions(disk: Disk) -> None:
+    """Boot, two equal root slots, all on the 1 MiB grid, in this order."""
+    assert list(disk.partitions) == ["boot", "root-a", "root-b"]
+    for entry in disk.partitions.values():
+        assert int(entry["start"]) % 2048 == 0
+        assert int(entry["size"]) % 2048 == 0
+    slots = [disk.partitions[name] for name in ("root-a", "root-b")]
+    assert slots[0]["size"] == slots[1]["size"]
+    assert slots[0]["type"] == slots[1]["type"]
+    assert disk.partitions["boot"]["type"] == "C12A7328-F81F-11D2-BA4B-00A0C93EC93B"
+
+
+@pytest.mark.parametrize("disk", DISKS, indirect=True)
+def test_command_line(disk: Disk) -> None:
+    """root= names a partition that the image has, and holds an erofs file system."""
+    if disk.board == "rpi5":
+        text = disk.boot("slot-a/cmdline.txt").decode()
+        assert len(text.splitlines()) == 1, "the firmware reads the first line only"
+    else:
+        entry = disk.boot("loader/entries/cairn-a+3.conf").decode()
+        text = dict(line.split(" ", 1) for line in entry.splitlines())["options"]
+    words = dict(word.partition("=")[::2] for word in text.split())
+    name = words["root"].removeprefix("PARTLABEL=")
+    assert name in disk.partitions
+    assert words["rootfstype"] == "erofs"
+    if disk.real:
+        with disk.path.open("rb") as stream:
+            stream.seek(int(disk.partitions[name]["start"]) * 512 + 1024)
+            assert struct.unpack("<I", stream.read(4))[0] == 0xE0F5E1E2
+
+
+@pytest.mark.parametrize("disk", DISKS, indirect=True)
+def test_boot_partition(disk: Disk) -> None:
+    """Exactly the files that the firmware, the loader and the user need."""
+    ours = {
+        "x86_64": {
+            "EFI/BOOT/BOOTX64.EFI",
+            "loader/loader.conf",
+            "loader/entries/cairn-a+3.conf",
+            "slot-a/linux",
+        },
+        "rpi5": {
+            "config.txt",
+            "slot-a/kernel_2712.img",
+            "slot-a/cmdline.txt",
+            "slot-a/bcm2712-rpi-5-b.dtb",
+            "slot-a/bcm2712d0-rpi-5-b.dtb",
+        },
+    }
+    assert disk.boot_names() == ours[disk.board] | {"node.conf"}
+    assert disk.boot("node.conf") == (ROOT / "board/common/node.conf").read_bytes()
+
+
+@pytest.mark.parametrize("disk", DISKS, indirect=True)
+def test_kernel(disk: Disk) -> None:
+    """The magic numbers that the firmware looks for; neither empty nor absurdly large."""
+    if disk.board == "rpi5":
+        kernel = disk.boot("slot-a/kernel_2712.img")
+        assert kernel[56:60] == b"ARM\x64"
+    else:
+        kernel = disk.boot("slot-a/linux")
+        assert kernel[0x1FE:0x200] == b"\x55\xaa"
+        assert kernel[0x202:0x206] == b"HdrS"
+        assert disk.boot("EFI/BOOT/BOOTX64.EFI")[:2] == b"MZ"
+    assert 3 * MIB < len(kernel) < 64 * MIB
+
+
+@pytest.mark.parametrize("disk", PI, indirect=True)
+def test_raspberry_pi_firmware(disk: Disk, tmp_path: Path) -> None:
+    """config.txt's syntax and keys, what it names exists, and the device trees are valid."""
+    settings = {}
+    for line in disk.boot("config.txt").decode("ascii").splitlines():
+        assert len(line) <= 98, "the boot loader cuts longer lines"
+        if not line or line.startswith("#") or line == "[all]":
+            continue
+        name, separator, value = line.partition("=")
+        assert separator, line
+        assert re.fullmatch(CONFIG_TXT[name], value), line
+        settings[name] = value
+    names = disk.boot_names()
+    prefix = settings["os_prefix"]
+    assert prefix + settings["kernel"] in names
+    for name, model in (("bcm2712-rpi-5-b", "5"), ("bcm2712d0-rpi-5-b", "5")):
+        path = tmp_path / f"{name}.dtb"
+        path.write_bytes(disk.boot(f"{prefix}{name}.dtb"))
+        said = subprocess.run(
+            ["fdtget", str(path), "/", "model"], check=True, capture_output=True, text=True
+        )
+        assert f"Raspberry Pi {model}" in said.stdout
+        said = subprocess.run(
+            ["fdtget", str(path), "/", "compatible"], check=True, capture_output=True, text=True
+        )
+        assert "brcm,bcm2712" in said.stdout
+
+
+@pytest.mark.parametrize("disk", PC, indirect=True)
+def test_loader(disk: Disk) -> None:
+    """systemd-boot starts at once, and counts the tries of an entry."""
+    assert "timeout 0" in disk.boot("loader/loader.conf").decode()
+    entry = disk.boot("loader/entries/cairn-a+3.conf").decode()
+    assert "linux /slot-a/linux" in entry.splitlines()

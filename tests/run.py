@@ -230,6 +230,9 @@ def robot(options: argparse.Namespace) -> Tally:
     if options.suite:
         command += ["--suite", options.suite]
     subprocess.run([*command, "tests/robot"], cwd=ROOT, check=False)
+    if options.image and (target / "figures.json").exists():
+        # for support/image-report
+        shutil.copy(target / "figures.json", image.parent)
     return junit(target / "xunit.xml")
 
 

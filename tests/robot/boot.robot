@@ -24,6 +24,7 @@ Memory Is Recorded
     ${used}=    Guest    awk '/^MemTotal/ { t = $2 } /^MemAvailable/ { a = $2 } END { print int((t - a) / 1024) }' /proc/meminfo
     Record Figure    RSS of bitcoind    ${daemon}    MiB
     Record Figure    memory in use    ${used}    MiB
+    Record Figure    memory in use by everything but bitcoind    ${{ int($used) - int($daemon) }}    MiB
     Should Be True    ${daemon} > 0 and ${used} > 0
 
 Root Is Read Only

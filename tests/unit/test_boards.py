@@ -277,3 +277,123 @@ def test_loader(disk: Disk) -> None:
     assert "timeout 0" in disk.boot("loader/loader.conf").decode()
     entry = disk.boot("loader/entries/cairn-a+3.conf").decode()
     assert "linux /slot-a/linux" in entry.splitlines()
+
+
+# -- the root file system of a real image -------------------------------------------------
+
+PT_LOAD, PT_DYNAMIC, PT_GNU_STACK, PT_GNU_RELRO = 1, 2, 0x6474E551, 0x6474E552
+DT_FLAGS, DT_FLAGS_1, BIND_NOW, NOW, PIE = 30, 0x6FFFFFFB, 8, 1, 0x08000000
+
+
+@dataclass
+class Elf:
+    """What hardening left in a program's headers."""
+
+    kind: int
+    headers: dict[int, tuple[int, ...]]
+    flags: int
+    flags_1: int
+
+    @classmethod
+    def parse(cls, data: bytes) -> Elf:
+        """Reads a 64-bit little-endian ELF file."""
+        kind = struct.unpack_from("<H", data, 16)[0]
+        offset, size, count = (
+            struct.unpack_from("<Q", data, 32)[0],
+            *struct.unpack_from("<HH", data, 54),
+        )
+        headers = {}
+        for number in range(count):
+            entry = struct.unpack_from("<IIQQQQQQ", data, offset + number * size)
+            headers.setdefault(entry[0], entry)
+        flags = {DT_FLAGS: 0, DT_FLAGS_1: 0}
+        if PT_DYNAMIC in headers:
+            _, _, start, _, _, length, _, _ = headers[PT_DYNAMIC]
+            for at in range(start, start + length, 16):
+                tag, value = struct.unpack_from("<QQ", data, at)
+                if tag in flags:
+                    flags[tag] = value
+        return cls(kind, headers, flags[DT_FLAGS], flags[DT_FLAGS_1])
+
+
+@pytest.fixture(scope="module")
+def root_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The unpacked root file system of the image under test."""
+    if not REAL:
+        pytest.skip("no Buildroot image; give one with IMAGE=out/BOARD/cairn-BOARD.img")
+    disk = Disk.open(Path(os.environ["CAIRN_IMAGE"]), real=True)
+    directory = tmp_path_factory.mktemp("root")
+    entry = disk.partitions["root-a"]
+    with disk.path.open("rb") as stream, (directory / "root.erofs").open("wb") as copy:
+        stream.seek(int(entry["start"]) * 512)
+        copy.write(stream.read(int(entry["size"]) * 512))
+    target = directory / "files"
+    command = [
+        "fsck.erofs",
+        f"--extract={target}",
+        "--preserve-perms",
+        str(directory / "root.erofs"),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    return target
+
+
+def test_programs_are_hardened(root_files: Path) -> None:
+    """Position independent, relocations read-only and bound at once, no executable stack."""
+    bad = []
+    for path in sorted(root_files.rglob("*")):
+        if path.is_symlink() or not path.is_file() or path.suffix in {".ko", ".efi", ".stub"}:
+            continue
+        data = path.read_bytes()
+        if data[:4] != b"\x7fELF":
+            continue
+        elf = Elf.parse(data)
+        if PT_DYNAMIC not in elf.headers:
+            continue
+        name = path.relative_to(root_files)
+        stack = elf.headers.get(PT_GNU_STACK, (0, 1))[1]
+        if elf.kind != 3:
+            bad.append(f"{name}: not position independent")
+        if PT_GNU_RELRO not in elf.headers and name.name != "libc.so":
+            bad.append(f"{name}: no RELRO")
+        if not (elf.flags & BIND_NOW or elf.flags_1 & NOW) and name.name != "libc.so":
+            bad.append(f"{name}: lazy binding")
+        if stack & 1:
+            bad.append(f"{name}: executable stack")
+    assert not bad
+
+
+def test_thread_stacks(root_files: Path) -> None:
+    """musl takes the size from this header; bitcoind-chainstate.mk says why 8 MiB."""
+    elf = Elf.parse((root_files / "usr/bin/bitcoind").read_bytes())
+    assert elf.headers[PT_GNU_STACK][6] == 8 * MIB
+
+
+def test_nobody_can_log_in(root_files: Path) -> None:
+    """No password anywhere, no key, no program that would ask for one."""
+    for line in (root_files / "etc/shadow").read_text().splitlines():
+        name, password = line.split(":")[:2]
+        assert password.startswith(("*", "!")), f"{name} has a password, or an empty one"
+    assert not list(root_files.glob("etc/ssh/ssh_host*"))
+    assert not list(root_files.rglob("authorized_keys"))
+    for name in ("getty", "login", "su", "telnetd", "passwd"):
+        assert not (root_files / "usr/bin" / name).exists(), name
+
+
+def test_no_setuid(root_files: Path) -> None:
+    """Nothing in the image lends its owner's rights."""
+    listing = subprocess.run(
+        ["find", str(root_files), "-perm", "/6000", "-type", "f"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert listing == ""
+
+
+def test_overlay_is_in_the_image(root_files: Path) -> None:
+    """Every file of overlay/, byte by byte."""
+    overlay = ROOT / "overlay"
+    for path in sorted(overlay.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            assert (root_files / path.relative_to(overlay)).read_bytes() == path.read_bytes()

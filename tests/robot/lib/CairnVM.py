@@ -111,6 +111,7 @@ class CairnVM:
     @keyword
     def power_on(self) -> None:
         """Starts the present machine again with the disk it has."""
+        self.shell.close()
         for path in self.sockets.iterdir():
             path.unlink()
         serial = self.directory / "serial.log"

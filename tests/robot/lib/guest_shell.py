@@ -54,34 +54,59 @@ def parse(line: str) -> tuple[int, Result] | None:
 
 
 class GuestShell:
-    """Talks to one guest over its UNIX socket, one request at a time."""
+    """Talks to one guest over its UNIX socket, one request at a time.
+
+    The connection is kept: when it ends, the shell in the guest reads an end of file, is
+    started anew by systemd half a second later, and what is sent in between is lost.
+    """
 
     def __init__(self, path: Path) -> None:
         """Remembers the socket's path; nothing is connected yet."""
         self.path = path
+        self.stream: socket.socket | None = None
+        self.pending = b""
         # Not from 1 on: an answer to an earlier test run must not match.
         self.numbers = itertools.count(int(time.time()) % 1_000_000 * 1000)
 
+    def close(self) -> None:
+        """Ends the connection, if there is one."""
+        if self.stream is not None:
+            self.stream.close()
+        self.stream, self.pending = None, b""
+
+    def _line(self, deadline: float) -> str:
+        """The next line from the guest."""
+        assert self.stream is not None
+        while b"\n" not in self.pending:
+            self.stream.settimeout(max(0.001, deadline - time.monotonic()))
+            data = self.stream.recv(65536)
+            if not data:
+                raise ConnectionResetError("the connection was closed")
+            self.pending += data
+        line, _, self.pending = self.pending.partition(b"\n")
+        return line.decode(errors="replace").rstrip("\r")
+
     def _request(self, script: str, timeout: float) -> Result:
-        """Sends one script on a fresh connection and returns its result."""
+        """Sends one script and returns its result; late answers to others are dropped."""
         number = next(self.numbers)
-        with socket.socket(socket.AF_UNIX) as stream:
-            stream.settimeout(timeout)
-            try:
-                stream.connect(str(self.path))
-                # The empty line ends what a connection that was given up left behind.
-                code = base64.b64encode(script.encode()).decode()
-                stream.sendall(f"\n{number} {code}\n".encode())
-                reader = stream.makefile("r", errors="replace")
-                for line in reader:
-                    answer = parse(line.rstrip("\r\n"))
-                    if answer and answer[0] == number:
-                        return answer[1]
-            except TimeoutError as error:
-                raise GuestShellError(f"no answer after {timeout:.0f} s: {script}") from error
-            except OSError as error:
-                raise GuestShellError(f"no answer from the guest: {error}") from error
-        raise GuestShellError("the connection was closed")
+        deadline = time.monotonic() + timeout
+        try:
+            if self.stream is None:
+                self.stream = socket.socket(socket.AF_UNIX)
+                self.stream.connect(str(self.path))
+            # The empty line ends what an earlier request may have left unfinished.
+            code = base64.b64encode(script.encode()).decode()
+            self.stream.settimeout(timeout)
+            self.stream.sendall(f"\n{number} {code}\n".encode())
+            while True:
+                answer = parse(self._line(deadline))
+                if answer and answer[0] == number:
+                    return answer[1]
+        except TimeoutError as error:
+            raise GuestShellError(f"no answer after {timeout:.0f} s: {script}") from error
+        except OSError as error:
+            self.close()
+            raise GuestShellError(f"no answer from the guest: {error}") from error
 
     def wait(self, timeout: float) -> None:
         """Waits until the shell answers; raises GuestShellError after `timeout` seconds."""

@@ -83,7 +83,7 @@ legal-info: bootstrap ## licences and sources of everything in the board's image
 	@support/buildroot $(BOARD) legal-info
 
 profile: bootstrap ## flame graph of a sync of real blocks on the x86_64 image
-	@support/profile
+	@.venv/bin/python support/profile
 
 clean: ## remove what was built (keeps the cache)
 	rm -rf out .venv

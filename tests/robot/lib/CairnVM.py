@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import script_blocks
 from guest_shell import GuestShell, GuestShellError, Result, kernel_options
 from parsing import exposure, listening_sockets, mebibytes, partition_offset
 from qemu.qmp import QMPClient, QMPError
@@ -65,8 +66,10 @@ class CairnVM:
 
         asyncio.run(send())
 
-    def _run_host(self, *command: str) -> str:
-        result = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
+    def _run_host(self, *command: str, text: str = "") -> str:
+        result = subprocess.run(
+            command, check=False, capture_output=True, text=True, cwd=ROOT, input=text
+        )
         if result.returncode:
             raise AssertionError(f"{' '.join(command)}: {result.stderr.strip()}")
         return result.stdout
@@ -303,10 +306,24 @@ class CairnVM:
     # -- feeder ----------------------------------------------------------------------
 
     @keyword
-    def start_feeder(self, port: int = 18655) -> None:
-        """Starts the stock daemon with the real blocks on this machine's loopback."""
-        self.feeder_options = ["--dir", str(ROOT / "out/robot/feeder"), "--port", str(port)]
+    def start_feeder(self, port: int = 18655, network: str = "main") -> None:
+        """Starts the stock daemon on this machine's loopback.
+
+        On network ``main`` it has the real blocks, on ``regtest`` an empty chain.
+        """
+        directory = str(ROOT / f"out/robot/feeder-{network}")
+        self.feeder_options = ["--dir", directory, "--port", str(port), "--network", network]
         self._run_host(str(ROOT / "support/feeder"), "start", *self.feeder_options)
+
+    @keyword
+    def feed_script_heavy_blocks(self) -> int:
+        """Gives the feeder (regtest) the blocks of script_blocks.py; returns their number."""
+        chain = script_blocks.blocks()
+        for number, block in enumerate(chain, 1):
+            said = self.feeder_rpc("-stdin", "submitblock", text=block.hex())
+            if said:
+                raise AssertionError(f"the stock daemon refuses block {number}: {said}")
+        return len(chain)
 
     @keyword
     def stop_feeder(self) -> None:
@@ -315,11 +332,11 @@ class CairnVM:
             self._run_host(str(ROOT / "support/feeder"), "stop", *self.feeder_options)
 
     @keyword("Feeder")
-    def feeder_rpc(self, method: str, *arguments: str) -> Any:  # noqa: ANN401
-        """Calls an RPC method of the feeder."""
+    def feeder_rpc(self, method: str, *arguments: str, text: str = "") -> Any:  # noqa: ANN401
+        """Calls an RPC method of the feeder; with ``-stdin``, ``text`` is an argument, too."""
         info = self._run_host(str(ROOT / "support/feeder"), "info", *self.feeder_options)
         command = dict(line.split("=", 1) for line in info.splitlines())["cli"].split()
-        return self._decode(self._run_host(*command, method, *arguments).strip())
+        return self._decode(self._run_host(*command, method, *arguments, text=text).strip())
 
     # -- figures ---------------------------------------------------------------------
 

@@ -6,9 +6,13 @@
 set -eu
 target=${1:?usage: post-build.sh TARGET_DIR BOARD}
 
-# Host keys are made on the data partition; the daemon's own settings are in
-# /usr/share/cairn/sshd_config, its account's home does not exist on a read-only root.
-rm -rf "$target"/etc/ssh "$target"/etc/init.d "$target"/etc/network "$target"/etc/profile.d
-# What a node never runs: other init systems' leftovers, manuals, build files.
-rm -rf "$target"/usr/lib/pkgconfig "$target"/usr/share/bash-completion "$target"/usr/share/zsh
+# Host keys are made on the data partition; sshd's settings are the overlay's.
+rm -rf "$target/etc/ssh"
+# sshd on sockets that nobody asked for: cairn-sshd.service is the only way in.
+rm -f "$target/usr/lib/systemd/system-generators/systemd-ssh-generator" \
+	"$target/usr/lib/tmpfiles.d/20-systemd-ssh-generator.conf"
+# Other init systems, other desktops, boot stubs that only a build machine uses
+rm -rf "$target/etc/init.d" "$target/etc/network" "$target/etc/profile.d" "$target/etc/X11" "$target/etc/xdg" \
+	"$target/usr/lib/systemd/boot" "$target/usr/share/bash-completion" "$target/usr/share/zsh" \
+	"$target/usr/lib/tmpfiles.d/x11.conf"
 mkdir -p "$target/boot"

@@ -27,6 +27,10 @@ Hashing Uses The Processor's Instructions
     ${line}=    Guest    journalctl -b -u bitcoind --no-pager -o cat | grep 'SHA256 implementation'
     Should Match Regexp    ${line}    (x86|arm)_shani
 
+The Kernel Is Configured As Written
+    ${lost}=    Kernel Options Lost
+    Should Be Empty    ${lost}
+
 Nothing Of A Test Is In The Image
     ${units}=    Guest    find /usr/lib/systemd /etc/systemd -name '*guest-shell*'
     Should Be Empty    ${units}

@@ -16,7 +16,13 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "robot/lib"))
 
 from guest_shell import UNIT, GuestShell, GuestShellError, Result, kernel_options, parse
-from parsing import exposure, listening_sockets, mebibytes, partition_offset
+from parsing import (
+    exposure,
+    kernel_options_lost,
+    listening_sockets,
+    mebibytes,
+    partition_offset,
+)
 
 TCP = """\
   sl  local_address rem_address   st tx_queue
@@ -70,6 +76,13 @@ def test_exposure() -> None:
 def test_mebibytes(text: str, value: float) -> None:
     """systemd's sizes."""
     assert mebibytes(text) == value
+
+
+def test_kernel_options_lost() -> None:
+    """A later line counts; off is off whether said or not."""
+    wanted = "CONFIG_A=y\nCONFIG_B=m\n# CONFIG_C is not set\nCONFIG_D=y\n# CONFIG_D is not set\n"
+    config = "CONFIG_A=y\nCONFIG_B=y\n# CONFIG_C is not set\n"
+    assert kernel_options_lost(wanted, config) == ["CONFIG_B=m"]
 
 
 def test_mebibytes_refuses() -> None:

@@ -21,7 +21,13 @@ from typing import Any
 
 import script_blocks
 from guest_shell import GuestShell, GuestShellError, Result, kernel_options
-from parsing import exposure, listening_sockets, mebibytes, partition_offset
+from parsing import (
+    exposure,
+    kernel_options_lost,
+    listening_sockets,
+    mebibytes,
+    partition_offset,
+)
 from qemu.qmp import QMPClient, QMPError
 from robot.api import logger
 from robot.api.deco import keyword, library
@@ -249,6 +255,14 @@ class CairnVM:
     def exposure_of(self, unit: str) -> float:
         """The score of `systemd-analyze security`: 0.0 (locked up) to 10.0."""
         return exposure(self.guest(f"systemd-analyze security {unit} --no-pager"))
+
+    @keyword
+    def kernel_options_lost(self) -> list[str]:
+        """Options of buildroot-external/kernel that the running kernel does not have."""
+        board = {"x86_64": "x86_64", "aarch64": "rpi5"}[self.guest("uname -m")]
+        directory = ROOT / "buildroot-external/kernel"
+        wanted = "".join((directory / f"{name}.config").read_text() for name in ("common", board))
+        return kernel_options_lost(wanted, self.guest("zcat /proc/config.gz"))
 
     @keyword
     def largest_size_setting(self, text: str, names: str) -> float:

@@ -56,3 +56,15 @@ def mebibytes(text: str) -> float:
         float(match.group(1))
         * {"": 2**-20, "K": 2**-10, "M": 1, "G": 2**10, "T": 2**20}[match.group(2)]
     )
+
+
+def kernel_options_lost(wanted: str, config: str) -> list[str]:
+    """Options of a fragment that the kernel's configuration does not have as written."""
+    last: dict[str, str] = {}
+    for line in wanted.splitlines():
+        if match := re.match(r"# (CONFIG_\w+) is not set$", line):
+            last[match[1]] = "n"
+        elif match := re.match(r"(CONFIG_\w+)=(.+)$", line):
+            last[match[1]] = match[2]
+    found = dict(re.findall(r"(?m)^(CONFIG_\w+)=(.+)$", config))
+    return [f"{name}={value}" for name, value in last.items() if found.get(name, "n") != value]

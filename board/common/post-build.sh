@@ -16,3 +16,15 @@ rm -rf "$target/etc/init.d" "$target/etc/network" "$target/etc/profile.d" "$targ
 	"$target/usr/lib/systemd/boot" "$target/usr/share/bash-completion" "$target/usr/share/zsh" \
 	"$target/usr/lib/tmpfiles.d/x11.conf"
 mkdir -p "$target/boot"
+# Buildroot writes its own name and the state of the surrounding git repository.
+version=$(cat "$(dirname "$0")/version")
+cat >"$target/usr/lib/os-release" <<EOF
+NAME=Cairn
+ID=cairn
+ID_LIKE=buildroot
+VERSION=$version
+VERSION_ID=$version
+VARIANT_ID=${2:?usage: post-build.sh TARGET_DIR BOARD}
+PRETTY_NAME="Cairn $version"
+EOF
+ln -sf ../usr/lib/os-release "$target/etc/os-release"

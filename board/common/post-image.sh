@@ -13,7 +13,7 @@ common=$(cd "$(dirname "$0")" && pwd)
 . "$common/../$board/meta"
 
 work=$binaries/work
-rm -rf "$work" "$binaries/boot"
+rm -rf "$work" "${binaries:?}/boot"
 mkdir -p "$work" "$binaries/boot"
 cp "$common/node.conf" "$binaries/boot/"
 # slot SLOT: kernel command line that mounts this root slot

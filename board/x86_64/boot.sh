@@ -11,7 +11,7 @@ editor no
 EOF
 cat >"$binaries/boot/loader/entries/cairn-a+3.conf" <<EOF
 title Cairn
-version 1
+version $(cat "$common/version")
 sort-key cairn
 linux /slot-a/linux
 options $(slot a)

@@ -15,6 +15,10 @@ rm -f "$target/usr/lib/systemd/system-generators/systemd-ssh-generator" \
 rm -rf "$target/etc/init.d" "$target/etc/network" "$target/etc/profile.d" "$target/etc/X11" "$target/etc/xdg" \
 	"$target/usr/lib/systemd/boot" "$target/usr/share/bash-completion" "$target/usr/share/zsh" \
 	"$target/usr/lib/tmpfiles.d/x11.conf"
+# What these would make or change is below /, which is read-only
+for name in 20-systemd-osc-context 20-systemd-shell-extra etc home provision root; do
+	rm -f "$target/usr/lib/tmpfiles.d/$name.conf"
+done
 mkdir -p "$target/boot"
 # Buildroot writes its own name and the state of the surrounding git repository.
 version=$(cat "$(dirname "$0")/version")

@@ -20,12 +20,12 @@ RPC Comes Up
     Should Be True    ${chain}[pruned]
 
 Memory Is Recorded
-    ${daemon}=    Guest    awk '/^VmRSS/ { print int($2 / 1024) }' /proc/$(systemctl show bitcoind -p MainPID | cut -d= -f2)/status
-    ${used}=    Guest    awk '/^MemTotal/ { t = $2 } /^MemAvailable/ { a = $2 } END { print int((t - a) / 1024) }' /proc/meminfo
-    Record Figure    RSS of bitcoind    ${daemon}    MiB
-    Record Figure    memory in use    ${used}    MiB
-    Record Figure    memory in use by everything but bitcoind    ${{ int($used) - int($daemon) }}    MiB
-    Should Be True    ${daemon} > 0 and ${used} > 0
+    [Documentation]    In use: neither free nor cache of files. Of bitcoind its own pages count.
+    ${daemon}=    Guest    awk '/^RssAnon/ { print int($2 / 1024) }' /proc/$(systemctl show bitcoind -p MainPID | cut -d= -f2)/status
+    ${used}=    Guest    awk '/^MemTotal/ { n = $2 } /^(MemFree|Buffers|Cached|SReclaimable):/ { n -= $2 } END { print int(n / 1024) }' /proc/meminfo
+    Record Figure    memory of bitcoind before it syncs    ${daemon}    MiB
+    Record Figure    memory of everything but bitcoind    ${{ int($used) - int($daemon) }}    MiB
+    Should Be True    ${daemon} > 0 and ${used} > ${daemon}
 
 Root Is Read Only
     Guest    grep -E '^[^ ]+ / [a-z0-9]+ ro[, ]' /proc/mounts

@@ -293,3 +293,53 @@ def test_make_targets(root: Path) -> None:
     )
     assert result.returncode == 2
     assert "there is no target 'flsh'; 'make help' lists them" in result.stderr
+
+
+def test_buildroot_is_no_tree(root: Path, tmp_path: Path) -> None:
+    """BUILDROOT= names something else."""
+    repo = lane(root, tmp_path)
+    result = run(repo, "support/buildroot-tree", env={"BUILDROOT": str(tmp_path)})
+    assert result.returncode == 1
+    assert "is not a Buildroot tree; unpack release 2026.05.1 there" in result.stderr
+
+
+def test_buildroot_of_another_release(root: Path, tmp_path: Path) -> None:
+    """One changed file is enough; the tree in out/ is not touched."""
+    repo = lane(root, tmp_path)
+    tree = tmp_path / "buildroot"
+    (tree / "support/kconfig").mkdir(parents=True)
+    (tree / "support/kconfig/merge_config.sh").write_text("#!/bin/sh\n")
+    result = run(repo, "support/buildroot-tree", env={"BUILDROOT": str(tree)})
+    assert result.returncode == 1
+    assert "differs from Buildroot 2026.05.1" in result.stderr
+    assert not (repo / "out/buildroot").exists()
+
+
+@pytest.mark.parametrize("name", ["", "rpi4", "../rpi5"])
+def test_unknown_board(root: Path, tmp_path: Path, name: str) -> None:
+    """The boards there are, are named."""
+    result = run(lane(root, tmp_path), "support/buildroot-config", *([name] if name else []))
+    assert result.returncode == 1
+    assert "BOARD is one of: rpi5 x86_64" in result.stderr
+
+
+def test_unknown_fragment(root: Path, tmp_path: Path) -> None:
+    """So is a fragment that does not exist."""
+    result = run(lane(root, tmp_path), "support/buildroot-config", "rpi5", "fast")
+    assert result.returncode == 1
+    assert "there is no fragment 'fast'" in result.stderr
+
+
+def test_no_image_to_run(root: Path, tmp_path: Path) -> None:
+    """make qemu before make."""
+    result = run(lane(root, tmp_path), "support/run-image", "rpi5")
+    assert result.returncode == 1
+    assert "build it with 'make rpi5'" in result.stderr
+
+
+def lane(root: Path, tmp_path: Path) -> Path:
+    """A copy of what Buildroot's scripts read."""
+    repo = fake_repo(root, tmp_path)
+    for name in ("buildroot-external", "patches"):
+        shutil.copytree(root / name, repo / name)
+    return repo

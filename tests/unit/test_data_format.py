@@ -19,15 +19,13 @@ def run(root: Path, text: str | None, shell: str, data: str = "") -> tuple[str, 
     repart = root / "usr/lib/repart.d"
     repart.mkdir(parents=True, exist_ok=True)
     (repart / "80-data.conf").write_text(PARTITION)
-    path = "/usr/sbin:/usr/bin:/sbin:/bin"
+    (root / "bin").mkdir(exist_ok=True)
+    (root / "bin/udevadm").write_text(f"#!/bin/sh\n[ $1 = settle ] || echo '{data}'\n")
+    (root / "bin/udevadm").chmod(0o755)
     if data:
         (root / "dev/disk/by-partlabel").mkdir(parents=True)
         (root / "dev/disk/by-partlabel/data").touch()
-        (root / "bin").mkdir()
-        answer = f'/dev/vda4: LABEL="data" UUID="1-2" TYPE="{data}"'
-        (root / "bin/blkid").write_text(f"#!/bin/sh\necho '{answer}'\n")
-        (root / "bin/blkid").chmod(0o755)
-        path = f"{root}/bin:{path}"
+    path = f"{root}/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     command = [*shell.split(), str(SCRIPT), "--root", str(root)]
     result = subprocess.run(
         command, check=False, capture_output=True, text=True, env={"PATH": path}

@@ -12,7 +12,7 @@ rm -rf "$target/etc/ssh"
 rm -f "$target/usr/lib/systemd/system-generators/systemd-ssh-generator" \
 	"$target/usr/lib/tmpfiles.d/20-systemd-ssh-generator.conf"
 # Other init systems, other desktops, boot stubs that only a build machine uses
-rm -rf "$target/etc/init.d" "$target/etc/network" "$target/etc/profile.d" "$target/etc/X11" "$target/etc/xdg" \
+rm -rf "$target/etc/init.d" "$target/etc/profile.d" "$target/etc/X11" "$target/etc/xdg" \
 	"$target/usr/lib/systemd/boot" "$target/usr/share/bash-completion" "$target/usr/share/zsh" \
 	"$target/usr/lib/tmpfiles.d/x11.conf"
 # What these would make or change is below /, which is read-only

@@ -13,6 +13,8 @@ target=${1:?usage: post-fakeroot.sh TARGET_DIR BOARD}
 sed -i 's/^root:[^:]*:/root:*:/' "$target/etc/shadow"
 # systemd-sysusers leaves backups of what it changed.
 rm -f "$target"/etc/passwd- "$target"/etc/group- "$target"/etc/shadow- "$target"/etc/gshadow-
+# Buildroot's device table makes this one for ifupdown, writable for all.
+rm -rf "$target/etc/network"
 # /var is the data partition; what belongs there is made by tmpfiles.d at boot.
 rm -rf "${target:?}/var"
 mkdir -p "$target/var"

@@ -7,13 +7,16 @@ import re
 
 # TCP listening, and UDP bound without a peer, as /proc/net shows them
 LISTEN_STATES = {"tcp": "0A", "udp": "07"}
+# net.ipv4.ip_local_port_range: who asks gets a port of it, a server never
+EPHEMERAL = range(32768, 61000)
 
 
 def listening_sockets(protocol: str, table: str) -> list[str]:
     """Listening sockets of a /proc/net/{tcp,udp}{,6} table as `protocol scope port`.
 
     The scope is `loopback` or `any`: every address that is not loopback counts as
-    reachable from outside.
+    reachable from outside. UDP ports that the kernel hands out are left out: musl's
+    resolver does not connect the socket it asks a name server with.
     """
     found = set()
     for line in table.splitlines()[1:]:
@@ -21,6 +24,8 @@ def listening_sockets(protocol: str, table: str) -> list[str]:
         if len(fields) < 4 or fields[3] != LISTEN_STATES[protocol]:
             continue
         address, port = fields[1].split(":")
+        if protocol == "udp" and int(port, 16) in EPHEMERAL:
+            continue
         # words of four bytes, each in the machine's (little-endian) order
         octets = bytes.fromhex(address)
         ordered = b"".join(octets[i : i + 4][::-1] for i in range(0, len(octets), 4))

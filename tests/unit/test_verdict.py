@@ -56,6 +56,17 @@ def test_verdict(
     assert (run / "bitcoind.hold").exists() is held
 
 
+def test_held_back_keeps_the_report(root: Path, tmp_path: Path) -> None:
+    """A start that the hold refuses (ExecCondition=) changes nothing."""
+    run = tmp_path / "run/cairn"
+    run.mkdir(parents=True)
+    (run / "bitcoind.report").write_text("A database is damaged\n")
+    script = root / "overlay/usr/lib/cairn/bitcoind-verdict"
+    env = {**os.environ, "CAIRN_ROOT": str(tmp_path), "SERVICE_RESULT": "exec-condition"}
+    subprocess.run([str(script)], check=True, env=env)
+    assert (run / "bitcoind.report").read_text() == "A database is damaged\n"
+
+
 def test_clean_end_clears_the_report(root: Path, tmp_path: Path) -> None:
     """After a clean stop nothing of an earlier failure is shown."""
     run = tmp_path / "run/cairn"

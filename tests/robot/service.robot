@@ -59,6 +59,13 @@ Nothing Listens But The Node
     List Should Contain Value    ${sockets}    tcp any 8333
     List Should Contain Value    ${sockets}    tcp loopback 8332
 
+Name Servers Are The Network's Own
+    [Documentation]    The one of QEMU's network; nobody else is asked.
+    ${servers}=    Guest    resolvectl dns | sed 's/^[^:]*://' | tr -s ' \n' ' '
+    Should Be Equal    ${servers.strip()}    10.0.2.3
+    ${fallback}=    Guest    resolvectl status --no-pager | grep -A3 'Fallback DNS' || true
+    Should Be Empty    ${fallback}
+
 Files Have Tight Modes
     ${modes}=    Guest    stat -c '%a %U %G %n' /var/lib/bitcoind /run/bitcoind /run/bitcoind/bitcoin.conf /run/bitcoind/rpc /run/bitcoind/rpc/cookie
     ${expected}=    Catenate    SEPARATOR=\n

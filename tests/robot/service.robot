@@ -60,10 +60,10 @@ Nothing Listens But The Node
     List Should Contain Value    ${sockets}    tcp loopback 8332
 
 Name Servers Are The Network's Own
-    [Documentation]    The one of QEMU's network; nobody else is asked.
-    ${servers}=    Guest    resolvectl dns | sed 's/^[^:]*://' | tr -s ' \n' ' '
-    Should Be Equal    ${servers.strip()}    10.0.2.3
-    ${fallback}=    Guest    resolvectl status --no-pager | grep -A3 'Fallback DNS' || true
+    [Documentation]    QEMU's restricted network names none, so nobody is asked.
+    ${servers}=    Guest    resolvectl dns | sed 's/^[^:]*://' | grep '[0-9a-f]' || true
+    Should Be Empty    ${servers}
+    ${fallback}=    Guest    resolvectl status --no-pager | grep 'Fallback DNS' || true
     Should Be Empty    ${fallback}
 
 Files Have Tight Modes

@@ -54,3 +54,30 @@ digest_tree() {
 		find "$@" -name __pycache__ -prune -o -type f -print0 | LC_ALL=C sort -z | xargs -0r sha256sum
 	} | sed "s,$ROOT/,," | sha256sum | cut -d' ' -f1
 }
+
+# build_name BOARD [FRAGMENT...]: the folder below out/ of that combination.
+build_name() { echo "$*" | tr ' ' -; }
+
+# buildroot_env: exports what Buildroot and its tools have to know in all calls.
+buildroot_env() {
+	BR2_DL_DIR=$CACHE/dl
+	# Buildroot asks git for its version: not that of the repository around it.
+	GIT_CEILING_DIRECTORIES=$OUT
+	export BR2_DL_DIR GIT_CEILING_DIRECTORIES
+}
+
+# fresh_disk IMAGE DISK: DISK is a sparse copy of IMAGE, kept until IMAGE is newer.
+fresh_disk() {
+	[ -z "$(find "$2" -newer "$1" 2>/dev/null)" ] || return 0
+	need_space "${2%/*}" 1000
+	cp --sparse=always "$1" "$2.new"
+	mv "$2.new" "$2"
+	# UEFI variables of the disk that was there before
+	rm -f "$2.vars"
+}
+
+# boot_partition DISK: the first partition of an image, in mtools' notation for -i.
+boot_partition() {
+	sfdisk --json "$1" | sed -n "s/.*\"start\": *\\([0-9]*\\),.*/\\1/p" |
+		awk -v disk="$1" 'NR == 1 { printf "%s@@%d\n", disk, $1 * 512 }'
+}

@@ -258,17 +258,13 @@ def test_raspberry_pi_firmware(disk: Disk, tmp_path: Path) -> None:
     names = disk.boot_names()
     prefix = settings["os_prefix"]
     assert prefix + settings["kernel"] in names
-    for name, model in (("bcm2712-rpi-5-b", "5"), ("bcm2712d0-rpi-5-b", "5")):
+    for name in ("bcm2712-rpi-5-b", "bcm2712d0-rpi-5-b"):
         path = tmp_path / f"{name}.dtb"
         path.write_bytes(disk.boot(f"{prefix}{name}.dtb"))
-        said = subprocess.run(
-            ["fdtget", str(path), "/", "model"], check=True, capture_output=True, text=True
-        )
-        assert f"Raspberry Pi {model}" in said.stdout
-        said = subprocess.run(
-            ["fdtget", str(path), "/", "compatible"], check=True, capture_output=True, text=True
-        )
-        assert "brcm,bcm2712" in said.stdout
+        for node_property, wanted in (("model", "Raspberry Pi 5"), ("compatible", "brcm,bcm2712")):
+            command = ["fdtget", str(path), "/", node_property]
+            said = subprocess.run(command, check=True, capture_output=True, text=True)
+            assert wanted in said.stdout
 
 
 @pytest.mark.parametrize("disk", PC, indirect=True)
@@ -281,7 +277,7 @@ def test_loader(disk: Disk) -> None:
 
 # -- the root file system of a real image -------------------------------------------------
 
-PT_LOAD, PT_DYNAMIC, PT_GNU_STACK, PT_GNU_RELRO = 1, 2, 0x6474E551, 0x6474E552
+PT_DYNAMIC, PT_GNU_STACK, PT_GNU_RELRO = 2, 0x6474E551, 0x6474E552
 DT_FLAGS, DT_FLAGS_1, BIND_NOW, NOW, PIE = 30, 0x6FFFFFFB, 8, 1, 0x08000000
 
 

@@ -56,26 +56,26 @@ def test_verdict(
     assert (run / "bitcoind.hold").exists() is held
 
 
+def report_after(root: Path, tmp_path: Path, result: str) -> Path:
+    """Runs it with this SERVICE_RESULT on the report of an earlier run; its path."""
+    report = tmp_path / "run/cairn/bitcoind.report"
+    report.parent.mkdir(parents=True)
+    report.write_text("A database is damaged\n")
+    script = root / "overlay/usr/lib/cairn/bitcoind-verdict"
+    env = {**os.environ, "CAIRN_ROOT": str(tmp_path), "SERVICE_RESULT": result}
+    subprocess.run([str(script)], check=True, env=env)
+    return report
+
+
 def test_held_back_keeps_the_report(root: Path, tmp_path: Path) -> None:
     """A start that the hold refuses (ExecCondition=) changes nothing."""
-    run = tmp_path / "run/cairn"
-    run.mkdir(parents=True)
-    (run / "bitcoind.report").write_text("A database is damaged\n")
-    script = root / "overlay/usr/lib/cairn/bitcoind-verdict"
-    env = {**os.environ, "CAIRN_ROOT": str(tmp_path), "SERVICE_RESULT": "exec-condition"}
-    subprocess.run([str(script)], check=True, env=env)
-    assert (run / "bitcoind.report").read_text() == "A database is damaged\n"
+    report = report_after(root, tmp_path, "exec-condition")
+    assert report.read_text() == "A database is damaged\n"
 
 
 def test_clean_end_clears_the_report(root: Path, tmp_path: Path) -> None:
     """After a clean stop nothing of an earlier failure is shown."""
-    run = tmp_path / "run/cairn"
-    run.mkdir(parents=True)
-    (run / "bitcoind.report").write_text("old\n")
-    script = root / "overlay/usr/lib/cairn/bitcoind-verdict"
-    env = {**os.environ, "CAIRN_ROOT": str(tmp_path), "SERVICE_RESULT": "success"}
-    subprocess.run([str(script)], check=True, env=env)
-    assert not (run / "bitcoind.report").exists()
+    assert not report_after(root, tmp_path, "success").exists()
 
 
 @pytest.mark.parametrize("shell", ["dash", "busybox sh"])

@@ -20,11 +20,14 @@ RPC Comes Up
     Should Be True    ${chain}[pruned]
 
 Memory Is Recorded
-    [Documentation]    In use: neither free nor cache of files. Of bitcoind its own pages count.
+    [Documentation]    In use: neither free, also not on the processors' own lists of free pages
+    ...    (MemFree leaves those out), nor cache of files. Of bitcoind its own pages count.
+    System Is Running
     ${daemon}=    Guest    awk '/^RssAnon/ { print int($2 / 1024) }' /proc/$(systemctl show bitcoind -p MainPID | cut -d= -f2)/status
     ${used}=    Guest    awk '/^MemTotal/ { n = $2 } /^(MemFree|Buffers|Cached|SReclaimable):/ { n -= $2 } END { print int(n / 1024) }' /proc/meminfo
+    ${lists}=    Guest    awk '/^ +count:/ { n += $2 } END { print int(n * 4 / 1024) }' /proc/zoneinfo
     Record Figure    memory of bitcoind before it syncs    ${daemon}    MiB
-    Record Figure    memory of everything but bitcoind    ${{ int($used) - int($daemon) }}    MiB
+    Record Figure    memory of everything but bitcoind    ${{ int($used) - int($lists) - int($daemon) }}    MiB
     Should Be True    ${daemon} > 0 and ${used} > ${daemon}
 
 Root Is Read Only

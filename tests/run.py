@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 import os
 import shutil
 import subprocess
@@ -233,8 +234,13 @@ def robot(options: argparse.Namespace) -> Tally:
         command += ["--suite", options.suite]
     subprocess.run([*command, "tests/robot"], cwd=ROOT, check=False)
     if options.image and (target / "figures.json").exists():
-        # for support/image-report
-        shutil.copy(target / "figures.json", image.parent)
+        # For support/image-report; another suite's figures of the same image stay.
+        kept = image.parent / "figures.json"
+        figures = {}
+        if kept.exists() and kept.stat().st_mtime > image.stat().st_mtime:
+            figures = json.loads(kept.read_text())
+        figures |= json.loads((target / "figures.json").read_text())
+        kept.write_text(json.dumps(figures, indent=2, sort_keys=True) + "\n")
     return junit(target / "xunit.xml")
 
 

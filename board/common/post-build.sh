@@ -11,6 +11,8 @@ rm -rf "$target/etc/ssh"
 # sshd on sockets that nobody asked for: cairn-sshd.service is the only way in.
 rm -f "$target/usr/lib/systemd/system-generators/systemd-ssh-generator" \
 	"$target/usr/lib/tmpfiles.d/20-systemd-ssh-generator.conf"
+# For a debugger on the build machine, and it names that machine's directories
+rm -f "$target"/usr/lib/libstdc++.so.*-gdb.py
 # Other init systems, other desktops, boot stubs that only a build machine uses
 rm -rf "$target/etc/init.d" "$target/etc/profile.d" "$target/etc/X11" "$target/etc/xdg" \
 	"$target/usr/lib/systemd/boot" "$target/usr/share/bash-completion" "$target/usr/share/zsh" \

@@ -81,3 +81,43 @@ boot_partition() {
 	sfdisk --json "$1" | sed -n "s/.*\"start\": *\\([0-9]*\\),.*/\\1/p" |
 		awk -v disk="$1" 'NR == 1 { printf "%s@@%d\n", disk, $1 * 512 }'
 }
+
+# fetch_sdist DIR NAME VERSION FILE SHA256: FILE, the source archive of a PyPI package,
+# into DIR, unless it is there already; other bytes than the pinned ones are refused.
+fetch_sdist() {
+	if [ ! -f "$1/$4" ]; then
+		need python3
+		[ -x "$ROOT/.venv/bin/pip" ] || die "the virtual environment is missing; run 'make bootstrap' first"
+		say "downloading $2 $3"
+		# The hash is given to pip, too: it refuses other bytes before it looks into them.
+		printf '%s==%s --hash=sha256:%s\n' "$2" "$3" "$5" >"$1/pin-$2.txt"
+		"$ROOT/.venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --no-binary "$2" \
+			--require-hashes -r "$1/pin-$2.txt" -d "$1" >"$1/pip-$2.log" 2>&1 ||
+			die "the source could not be downloaded; check the network ($(grep -iE 'error|hash' "$1/pip-$2.log" | tail -n 1))"
+		rm "$1/pin-$2.txt" "$1/pip-$2.log"
+	fi
+	check_sdist "$1/$4" "$5"
+}
+
+# check_sdist FILE SHA256: stops when FILE is missing or has another sha256.
+check_sdist() {
+	[ -f "$1" ] || die "the sdist $1 is missing"
+	got=$(sha256sum <"$1" | cut -d' ' -f1)
+	[ "$got" = "$2" ] ||
+		die "wrong hash of ${1##*/}: sha256 is $got, expected $2; remove the file and try again"
+}
+
+# apply_patches DIR PATCHDIR...: applies all PATCHDIR/*.patch, in order, to the source in
+# DIR. The log is DIR.patch.log.
+apply_patches() {
+	source_dir=$1
+	shift
+	for folder; do
+		for file in "$folder"/*.patch; do
+			[ -e "$file" ] || continue
+			say "applying ${file##*/}"
+			patch -d "$source_dir" -p1 --forward --fuzz=0 <"$file" >"$source_dir.patch.log" 2>&1 ||
+				die "the patch ${file##*/} does not apply to ${source_dir#"$ROOT"/}; refresh or drop it (see ${source_dir#"$ROOT"/}.patch.log)"
+		done
+	done
+}

@@ -1,6 +1,6 @@
 """LMDB with patches/liblmdb: damaged bytes are errors or harmless, never wrong data.
 
-The work is done by two C programs in tests/lmdb, compiled against out/lmdb; what each
+The work is done by C programs in tests/lmdb, compiled against out/lmdb; what each
 case does stands at their beginning.
 """
 
@@ -22,8 +22,9 @@ def programs(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([str(root / "support/lmdb-build")], check=True)
     target = tmp_path_factory.mktemp("lmdb")
     lmdb = root / "out/lmdb"
-    for name in ("damage", "usage"):
+    for name in ("damage", "usage", "powercut"):
         command = ["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{lmdb}/include"]
+        command += ["-Wl,--wrap=pwrite,--wrap=writev,--wrap=fdatasync"] * (name == "powercut")
         command += ["-o", str(target / name), str(root / f"tests/lmdb/{name}.c")]
         subprocess.run([*command, str(lmdb / "lib/liblmdb.a")], check=True)
     return target
@@ -86,6 +87,20 @@ def test_damaged_while_open(programs: Path, memory: Path) -> None:
     """Damage is found in pages that were read before; only a file cut now is a SIGBUS."""
     counts = damage(programs, memory, "live")
     assert counts["detected"] > 0
+
+
+@pytest.mark.parametrize("kind", ["sync", "nometasync", "torn"])
+def test_power_cut(programs: Path, memory: Path, kind: str) -> None:
+    """At every write of 30 commits: it opens by itself, and no commit is lost that counts."""
+    result = subprocess.run(
+        [str(programs / "powercut"), str(memory), kind], check=False, capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    counts = {name: int(number) for number, name in re.findall(r"(\d+) ([a-z ]+)", result.stdout)}
+    assert counts["cuts"] > 1000
+    assert counts["wrong"] == 0
+    assert (counts["the one before"] > 0) == (kind == "nometasync")
+    assert (counts["meta pages repaired"] > 0) == (kind == "torn")
 
 
 @pytest.mark.parametrize("kind", ["open", "copy", "race", "spill"])

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 ENV_FILE = "package/bitcoind-chainstate/source.env"
+LMDB_VARIABLES = ("WITH_LMDB", "LMDB_ROOT", "DEFAULT_DBBACKEND")
 
 
 def run(
@@ -190,6 +191,49 @@ def test_bad_patch_is_named(root: Path, tmp_path: Path) -> None:
     assert "the patch 0001-broken.patch does not apply" in result.stderr
 
 
+def test_patched_core_gets_lmdb(root: Path, tmp_path: Path) -> None:
+    """A source that knows WITH_LMDB is configured with the library of support/lmdb-build."""
+    words = " ".join(f"{name}=${{{name}}}" for name in LMDB_VARIABLES)
+    patches = tmp_path / "patches"
+    patches.mkdir()
+    (patches / "0001-stop.patch").write_text(
+        "--- a/CMakeLists.txt\n+++ b/CMakeLists.txt\n@@ -1,0 +2,1 @@\n"
+        f'+message(FATAL_ERROR "{words}")\n'
+    )
+    repo = lane(root, tmp_path)
+    (repo / ".venv").symlink_to(root / ".venv")
+    cache = Path(run(root, "support/core-source").stdout.strip()).parents[1]
+    for backend in ("leveldb", "lmdb"):
+        result = run(
+            repo,
+            "support/core-build",
+            env={
+                "CAIRN_PATCHES": str(patches),
+                "CAIRN_CACHE": str(cache),
+                "CAIRN_DBBACKEND": backend,
+            },
+        )
+        assert result.returncode == 1
+        said = " ".join((repo / "out/core/build.log").read_text().split())
+        assert f"WITH_LMDB=ON LMDB_ROOT={repo}/out/lmdb DEFAULT_DBBACKEND={backend}" in said
+    for name in ("lib/liblmdb.a", "lib/pkgconfig/lmdb.pc", "include/lmdb.h"):
+        assert (repo / "out/lmdb" / name).is_file()
+
+
+def test_lmdb_source_is_pinned(root: Path, tmp_path: Path) -> None:
+    """Buildroot checks the same bytes; others are refused with the file's name."""
+    lines = (root / "package/liblmdb/source.env").read_text().splitlines()
+    pinned = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+    hashes = (root / "package/liblmdb/liblmdb.hash").read_text()
+    assert f"{pinned['LMDB_SDIST_SHA256']}  {pinned['LMDB_SDIST_FILE']}" in hashes
+    sdist = make_sdist(tmp_path, pinned["LMDB_SDIST_FILE"], {"a": "b"})
+    cache = {"CAIRN_CACHE": str(tmp_path / "cache")}
+    result = run(root, "support/lmdb-source", "--sdist", str(sdist), env=cache)
+    assert result.returncode == 1
+    assert f"wrong hash of {pinned['LMDB_SDIST_FILE']}" in result.stderr
+    assert not list((tmp_path / "cache").rglob("*.tar.gz"))
+
+
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
@@ -198,6 +242,8 @@ def test_bad_patch_is_named(root: Path, tmp_path: Path) -> None:
         (["support/qemu", "--colour", "red"], "unknown option '--colour'"),
         (["support/core-build", "--fast"], "unknown option '--fast'"),
         (["support/core-source", "--fast"], "unknown option '--fast'"),
+        (["support/lmdb-source", "--fast"], "unknown option '--fast'"),
+        (["support/lmdb-build", "--fast"], "unknown option '--fast'"),
         (["support/verify-source"], "no clone given"),
         (["support/verify-source", "/"], "is no git clone"),
         (["support/feeder"], "--dir is missing"),

@@ -6,8 +6,8 @@ usage: tests/run.py [--only STAGE] [--image FILE] [--suite NAME]
 Stages, in order (each builds what it needs; all results below out/test/):
   lint        shellcheck, ruff, rules of the house (script length, patch headers)
   unit        pytest on Cairn's own scripts (tests/unit)
-  core        Bitcoin Core's unit tests on the patched source (ctest)
-  functional  Bitcoin Core's functional tests named in tests/core/functional.txt
+  core        Bitcoin Core's unit tests on the patched source, with each database engine
+  functional  Bitcoin Core's functional tests named in tests/core/functional.txt, likewise
   robot       Robot Framework suites against the image booted in QEMU (out/robot/)
 
 A stage that cannot even start (a build error, say) counts as one failure and the
@@ -26,6 +26,7 @@ import sys
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -164,32 +165,79 @@ def unit(options: argparse.Namespace) -> Tally:
     return junit(report)
 
 
+def unit_suites(engine: str) -> Tally:
+    """All suites of test_bitcoin with the databases on another engine than the default."""
+    binary = OUT / "core/build/bin/test_bitcoin"
+    # Boost prints the tree of tests to stderr: suites without indentation, with a star if
+    # they are enabled in this build.
+    listing = subprocess.run([binary, "--list_content"], capture_output=True, text=True).stderr
+    suites = [line[:-1] for line in listing.splitlines() if line[:1] > " " and line[-1] == "*"]
+    if not suites:
+        raise StageError("test_bitcoin lists no suites")
+
+    def run(suite: str) -> tuple[str, int]:
+        command = [str(binary), f"--run_test={suite}", "--catch_system_errors=no"]
+        log = RESULTS / f"core-{engine}" / f"{suite}.log"
+        with log.open("w") as stream:
+            command += ["--", f"-dbbackend={engine}"]
+            result = subprocess.run(command, check=False, stdout=stream, stderr=subprocess.STDOUT)
+        return suite, result.returncode
+
+    (RESULTS / f"core-{engine}").mkdir(exist_ok=True)
+    tally = Tally()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for suite, status in pool.map(run, suites):
+            if status == 0:
+                tally.passed += 1
+            else:
+                tally.failed += 1
+                print(f"FAILED: {suite} with {engine} (see out/test/core-{engine}/{suite}.log)")
+    return tally
+
+
 def core(_: argparse.Namespace) -> Tally:
-    """Bitcoin Core's own unit tests, each suite a test."""
+    """Bitcoin Core's own unit tests, each suite a test, with LevelDB and with LMDB."""
     build("core-build", "--tests")
     report = RESULTS / "core.xml"
     command = ["ctest", "--test-dir", str(OUT / "core/build"), "--output-junit", str(report)]
     command += ["-j", str(os.cpu_count() or 1), "--output-on-failure", "--no-tests=error"]
     with (RESULTS / "core.log").open("w") as log:
         subprocess.run(command, check=False, stdout=log, stderr=subprocess.STDOUT)
-    return junit(report)
+    tally = junit(report)
+    tally.add(unit_suites("lmdb"))
+    return tally
 
 
 def functional(_: argparse.Namespace) -> Tally:
-    """Bitcoin Core's functional tests of our list, by upstream's runner."""
+    """Bitcoin Core's functional tests of our list, with LevelDB and with LMDB."""
     build("core-build", "--tests")
+    tally = functional_with("leveldb")
+    tally.add(functional_with("lmdb"))
+    return tally
+
+
+def functional_with(engine: str) -> Tally:
+    """The list once, by upstream's runner, on a daemon whose default is this engine."""
     listing = (ROOT / "tests/core/functional.txt").read_text().splitlines()
     names = [line.split("#")[0].strip() for line in listing]
     names = [name for name in names if name]
-    report = RESULTS / "functional.csv"
+    report = RESULTS / f"functional-{engine}.csv"
+    daemon = RESULTS / f"bitcoind-{engine}"
+    daemon.write_text(
+        f'#!/bin/sh\nexec {OUT / "core/build/bin/bitcoind"} -dbbackend={engine} "$@"\n'
+    )
+    daemon.chmod(0o755)
     report.unlink(missing_ok=True)
     command = [sys.executable, str(OUT / "core/build/test/functional/test_runner.py"), *names]
     command += ["--jobs", str((os.cpu_count() or 1) * 2), "--quiet", f"--resultsfile={report}"]
     command += [f"--tmpdirprefix={RESULTS}"]
-    with (RESULTS / "functional.log").open("w") as log:
-        subprocess.run(command, check=False, stdout=log, stderr=subprocess.STDOUT)
+    environment = {**os.environ, "BITCOIND": str(daemon)}
+    with (RESULTS / f"functional-{engine}.log").open("w") as log:
+        subprocess.run(command, check=False, stdout=log, stderr=subprocess.STDOUT, env=environment)
     if not report.exists():
-        raise StageError("upstream's test runner wrote no result, see out/test/functional.log")
+        raise StageError(
+            f"upstream's test runner wrote no result, see out/test/functional-{engine}.log"
+        )
     tally = Tally()
     with report.open(newline="") as stream:
         for row in csv.DictReader(stream):
@@ -201,10 +249,10 @@ def functional(_: argparse.Namespace) -> Tally:
                 tally.skipped += 1
             else:
                 tally.failed += 1
-                print(f"FAILED: {row['test']} (see out/test/functional.log)")
+                print(f"FAILED: {row['test']} (see out/test/functional-{engine}.log)")
     missing = len(names) - tally.passed - tally.failed - tally.skipped
     if missing > 0:
-        print(f"FAILED: {missing} functional tests of the list were not run")
+        print(f"FAILED: {missing} functional tests of the list were not run with {engine}")
         tally.failed += missing
     return tally
 

@@ -121,6 +121,8 @@ def test_table(machine: Machine, shell: str, row: list[str]) -> None:
             "prune": prune,
             "maxconnections": connections,
             "maxmempool": mempool,
+            "dbbackend": "leveldb",
+            "dbsync": "flush",
             "dbbatchsize": batch,
             "dbcache": dbcache,
             "par": "4",
@@ -131,6 +133,50 @@ def test_table(machine: Machine, shell: str, row: list[str]) -> None:
     assert int((vm / "dirty_background_bytes").read_text()) == int(dirty) * 1048576 // 3
     explained = machine.run(shell, "--explain").stdout
     assert f", {kind} (" in explained
+
+
+ENGINES = {"sd": "leveldb", "emmc": "leveldb", "usb": "leveldb", "hdd": "leveldb"}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("kind", DEVICES)
+def test_engine_by_class(machine: Machine, shell: str, kind: str) -> None:
+    """Without data the storage class decides; the converter shows that LMDB is there."""
+    machine.disk(kind, 100000)
+    machine.write("usr/bin/bitcoin-dbconvert", "")
+    (machine.path / "usr/bin/bitcoin-dbconvert").chmod(0o755)
+    assert machine.run(shell).returncode == 0
+    settings = machine.settings()
+    assert settings["dbbackend"] == ENGINES.get(kind, "lmdb")
+    assert settings.get("dbmapsize") == ("256" if settings["dbbackend"] == "lmdb" else None)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(("chain", "below"), [("main", ""), ("signet", "/signet")])
+@pytest.mark.parametrize(
+    ("kind", "found", "engine"),
+    [
+        ("nvme", "CURRENT", "leveldb"),
+        ("sd", "lmdb/data.mdb", "lmdb"),
+        ("sd", "", "leveldb"),
+        ("nvme", "", "lmdb"),
+        # both, one of them left behind
+        ("nvme", "CURRENT lmdb/data.mdb outdated.lmdb", "leveldb"),
+        ("sd", "CURRENT lmdb/data.mdb outdated.leveldb", "lmdb"),
+    ],
+)
+def test_engine_by_data(
+    machine: Machine, shell: str, chain: str, below: str, kind: str, found: str, engine: str
+) -> None:
+    """What is there decides, for the chain that the node is on."""
+    machine.disk(kind, 100000)
+    machine.write("usr/bin/bitcoin-dbconvert", "")
+    (machine.path / "usr/bin/bitcoin-dbconvert").chmod(0o755)
+    machine.write("run/bitcoind/bitcoin.conf", f"chain={chain}\n")
+    for file in found.split():
+        machine.write(f"var/lib/bitcoind{below}/chainstate/{file}", "")
+    assert machine.run(shell).returncode == 0
+    assert machine.settings()["dbbackend"] == engine
 
 
 def test_table_is_complete() -> None:

@@ -1,0 +1,57 @@
+# shellcheck shell=sh disable=SC2034 # its variables are for who sources it
+# database_engine ROOT DATADIR CLASS: which engine should the databases have? Sourced by
+# node-tune; reasons and figures: docs/backends.md.
+# Sets   database_engine  leveldb or lmdb
+#        database_reason  half a sentence
+#        database_map     LMDB: MiB by which its files grow at least
+# What is there decides first: bitcoind refuses to pass over the other engine's data.
+
+# The directory of the chain that node-config has written down; main has none of its own.
+database_chain() {
+	chain=$(sed -n 's/^chain=//p' "$1/run/bitcoind/bitcoin.conf" 2>/dev/null | tail -n 1) || chain=""
+	case $chain in
+	test) echo /testnet3 ;;
+	testnet4 | signet | regtest) echo "/$chain" ;;
+	esac
+}
+
+database_engine() {
+	database_engine=leveldb
+	case $3 in
+	nvme | sata | virtio) database_map=256 ;;
+	*) database_map=64 ;;
+	esac
+	# the converter comes with LMDB only
+	if [ ! -x "$1/usr/bin/bitcoin-dbconvert" ]; then
+		database_reason="this image has no other"
+		return 0
+	fi
+	coins=$1$2$(database_chain "$1")/chainstate
+	lmdb="" leveldb=""
+	# bitcoind marks what it has not kept up to date
+	[ ! -e "$coins/lmdb/data.mdb" ] || [ -e "$coins/outdated.lmdb" ] || lmdb=1
+	[ ! -e "$coins/CURRENT" ] || [ -e "$coins/outdated.leveldb" ] || leveldb=1
+	if [ -n "$lmdb" ] && [ -z "$leveldb" ]; then
+		database_engine=lmdb
+		database_reason="the coins are there in it; node-convert@leveldb changes that"
+	elif [ -n "$leveldb" ] && [ -z "$lmdb" ]; then
+		database_reason="the coins are there in it; node-convert@lmdb changes that"
+	else
+		case $3 in
+		nvme | sata | virtio)
+			database_engine=lmdb
+			database_reason="flash with a controller of its own takes single pages well: one tree in one file, no compaction"
+			;;
+		*) database_reason="writes long runs, which cards and rotating disks take best" ;;
+		esac
+	fi
+}
+
+# database_options ROOT DATADIR CLASS: writes the choice with node-tune's option()
+database_options() {
+	database_engine "$@"
+	option dbbackend "$database_engine" "$database_reason"
+	option dbsync flush "a finished flush is on the disk before blocks are pruned; what came after it is fetched again"
+	[ "$database_engine" != lmdb ] ||
+		option dbmapsize "$database_map" "$database_map MiB: LMDB's file is enlarged by at least this, allocated at once"
+}

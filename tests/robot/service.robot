@@ -30,7 +30,7 @@ Every Unit Of Ours Is Confined
     [Documentation]    An unconfined service has 9.6. sshd is left out: it gives its user root.
     FOR    ${unit}    ${bound}    IN
     ...    node-status@ttyS0    5.0    node-config    7.5    node-tune    8.0
-    ...    node-sync-done    6.5    cairn-zram    7.5
+    ...    node-sync-done    6.5    cairn-zram    7.5    node-convert@lmdb    2.0
         ${score}=    Exposure Of    ${unit}.service
         Record Figure    exposure of ${unit}    ${score}    of 10
         Should Be True    ${score} <= ${bound}    ${unit} has ${score}
@@ -110,7 +110,9 @@ Comes Back After It Was Killed
 
 Does Not Loop On A Damaged Database
     Guest    systemctl stop bitcoind
-    Guest    for f in /var/lib/bitcoind/chainstate/MANIFEST-*; do printf garbage | dd of="$f" bs=1 seek=8 conv=notrunc 2>/dev/null; done
+    # LevelDB's manifest; LMDB's pages behind the two meta pages
+    Guest    for f in /var/lib/bitcoind/chainstate/MANIFEST-*; do [ ! -e "$f" ] || printf garbage | dd of="$f" bs=1 seek=8 conv=notrunc 2>/dev/null; done
+    Guest    for f in /var/lib/bitcoind/chainstate/lmdb/data.mdb; do [ ! -e "$f" ] || dd if=/dev/urandom of="$f" bs=4096 seek=2 count=64 conv=notrunc 2>/dev/null; done
     Guest Result    systemctl start bitcoind
     # one automatic restart (10 s) would come; the hold refuses it
     Guest Should Succeed Within    60    test -e /run/cairn/bitcoind.hold && systemctl show bitcoind -p SubState | grep -q dead
@@ -134,5 +136,5 @@ Reindex Is Carried Out Once
     Reboot
     Node Is Up
     ${log}=    Guest    journalctl -b --no-pager -o cat -u bitcoind
-    Should Not Contain    ${log}    Wiping LevelDB
+    Should Not Contain    ${log}    Wiping L
     Report Line Should Be Shown    reindex=1 was carried out already

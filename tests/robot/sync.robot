@@ -20,6 +20,16 @@ Coins Should Equal The Stock Node's
         Should Be Equal    ${ours}[${field}]    ${theirs}[${field}]
     END
 
+Engine Should Be
+    [Documentation]    That of all open databases, and the only one that has files.
+    [Arguments]    ${engine}
+    ${databases}=    Node    getdbinfo
+    FOR    ${database}    IN    @{databases}
+        Should Be Equal    ${database}[backend]    ${engine}
+    END
+    ${other}=    Evaluate    {"lmdb": "CURRENT", "leveldb": "lmdb"}["${engine}"]
+    Guest    test ! -e /var/lib/bitcoind/chainstate/${other}
+
 *** Test Cases ***
 A Power Cut During Sync Needs No Hand
     Wait For Height    2000
@@ -62,6 +72,30 @@ A Power Cut At The Tip Keeps What Was Flushed
     Node Is Up
     ${height}=    Node    getblockcount
     Should Be Equal As Integers    ${height}    ${TOP}
+    Coins Should Equal The Stock Node's
+
+The Storage Decides The Engine
+    Engine Should Be    lmdb
+
+Converted Databases Have The Same Coins
+    [Documentation]    There and back, each time verified by the converter and by the hash.
+    FOR    ${engine}    IN    leveldb    lmdb
+        Guest    systemctl start node-convert@${engine}
+        Node Is Up
+        Engine Should Be    ${engine}
+        Coins Should Equal The Stock Node's
+    END
+    System Is Running
+
+The Wrong Engine In node.conf Is Explained
+    Shut Down
+    Put Node Conf    ${SYNC_CONF}prune=550\ndbbackend=leveldb\n
+    Power On
+    Wait For Serial    ! The node's databases are of lmdb, but node.conf has dbbackend=leveldb
+    Guest    test -e /run/cairn/bitcoind.hold
+    Guest    systemctl start node-convert@leveldb
+    Node Is Up
+    Engine Should Be    leveldb
     Coins Should Equal The Stock Node's
 
 Old Block Files Are Pruned

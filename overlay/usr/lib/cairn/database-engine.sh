@@ -4,11 +4,18 @@
 # Sets   database_engine  leveldb or lmdb
 #        database_reason  half a sentence
 #        database_map     LMDB: MiB by which its files grow at least
+# node_chain ROOT: which chain is the node on? Used by node-convert, too.
 # What is there decides first: bitcoind refuses to pass over the other engine's data.
 
-# The directory of the chain that node-config has written down; main has none of its own.
-database_chain() {
+# The chain that node-config has written down.
+node_chain() {
 	chain=$(sed -n 's/^chain=//p' "$1/run/bitcoind/bitcoin.conf" 2>/dev/null | tail -n 1) || chain=""
+	echo "${chain:-main}"
+}
+
+# Its directory; main has none of its own.
+database_chain() {
+	chain=$(node_chain "$1")
 	case $chain in
 	test) echo /testnet3 ;;
 	testnet4 | signet | regtest) echo "/$chain" ;;
@@ -16,13 +23,19 @@ database_chain() {
 }
 
 database_engine() {
-	database_engine=leveldb
 	case $3 in
-	nvme | sata | virtio) database_map=256 ;;
-	*) database_map=64 ;;
+	nvme | sata | virtio)
+		database_engine=lmdb database_map=256
+		database_reason="flash with a controller of its own takes single pages well: one tree in one file, no compaction"
+		;;
+	*)
+		database_engine=leveldb database_map=64
+		database_reason="writes long runs, which cards and rotating disks take best"
+		;;
 	esac
 	# the converter comes with LMDB only
 	if [ ! -x "$1/usr/bin/bitcoin-dbconvert" ]; then
+		database_engine=leveldb
 		database_reason="this image has no other"
 		return 0
 	fi
@@ -35,15 +48,8 @@ database_engine() {
 		database_engine=lmdb
 		database_reason="the coins are there in it; node-convert@leveldb changes that"
 	elif [ -n "$leveldb" ] && [ -z "$lmdb" ]; then
+		database_engine=leveldb
 		database_reason="the coins are there in it; node-convert@lmdb changes that"
-	else
-		case $3 in
-		nvme | sata | virtio)
-			database_engine=lmdb
-			database_reason="flash with a controller of its own takes single pages well: one tree in one file, no compaction"
-			;;
-		*) database_reason="writes long runs, which cards and rotating disks take best" ;;
-		esac
 	fi
 }
 

@@ -42,6 +42,11 @@ class Machine:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 
+    def converter(self) -> None:
+        """bitcoin-dbconvert, which shows that the image has LMDB."""
+        self.write("usr/bin/bitcoin-dbconvert", "")
+        (self.path / "usr/bin/bitcoin-dbconvert").chmod(0o755)
+
     def disk(self, kind: str, mib: int, whole: bool = False) -> None:
         """A disk of a class with the data partition (or none) mounted at /var."""
         place, partition, rotational, card = DEVICES[kind]
@@ -143,8 +148,7 @@ ENGINES = {"sd": "leveldb", "emmc": "leveldb", "usb": "leveldb", "hdd": "leveldb
 def test_engine_by_class(machine: Machine, shell: str, kind: str) -> None:
     """Without data the storage class decides; the converter shows that LMDB is there."""
     machine.disk(kind, 100000)
-    machine.write("usr/bin/bitcoin-dbconvert", "")
-    (machine.path / "usr/bin/bitcoin-dbconvert").chmod(0o755)
+    machine.converter()
     assert machine.run(shell).returncode == 0
     settings = machine.settings()
     assert settings["dbbackend"] == ENGINES.get(kind, "lmdb")
@@ -170,8 +174,7 @@ def test_engine_by_data(
 ) -> None:
     """What is there decides, for the chain that the node is on."""
     machine.disk(kind, 100000)
-    machine.write("usr/bin/bitcoin-dbconvert", "")
-    (machine.path / "usr/bin/bitcoin-dbconvert").chmod(0o755)
+    machine.converter()
     machine.write("run/bitcoind/bitcoin.conf", f"chain={chain}\n")
     for file in found.split():
         machine.write(f"var/lib/bitcoind{below}/chainstate/{file}", "")

@@ -40,9 +40,9 @@ def fake_repo(root: Path, tmp_path: Path, source_env: str | None = None) -> Path
     return repo
 
 
-def settings(root: Path) -> dict[str, str]:
-    """The NAME=value lines of source.env."""
-    lines = (root / ENV_FILE).read_text().splitlines()
+def settings(root: Path, file: str = ENV_FILE) -> dict[str, str]:
+    """The NAME=value lines of a source.env."""
+    lines = (root / file).read_text().splitlines()
     return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 
 
@@ -222,8 +222,7 @@ def test_patched_core_gets_lmdb(root: Path, tmp_path: Path) -> None:
 
 def test_lmdb_source_is_pinned(root: Path, tmp_path: Path) -> None:
     """Buildroot checks the same bytes; others are refused with the file's name."""
-    lines = (root / "package/liblmdb/source.env").read_text().splitlines()
-    pinned = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+    pinned = settings(root, "package/liblmdb/source.env")
     hashes = (root / "package/liblmdb/liblmdb.hash").read_text()
     assert f"{pinned['LMDB_SDIST_SHA256']}  {pinned['LMDB_SDIST_FILE']}" in hashes
     sdist = make_sdist(tmp_path, pinned["LMDB_SDIST_FILE"], {"a": "b"})

@@ -6,7 +6,8 @@ usage: tests/run.py [--only STAGE] [--image FILE] [--suite NAME]
 Stages, in order (each builds what it needs; all results below out/test/):
   lint        shellcheck, ruff, rules of the house (script length, patch headers)
   unit        pytest on Cairn's own scripts (tests/unit)
-  core        Bitcoin Core's unit tests on the patched source, with each database engine
+  core        Bitcoin Core's unit tests on the patched source, with each database engine;
+              those of the input fetcher with the thread sanitizer, too
   functional  Bitcoin Core's functional tests named in tests/core/functional.txt, likewise
   robot       Robot Framework suites against the image booted in QEMU (out/robot/)
 
@@ -195,6 +196,22 @@ def unit_suites(engine: str) -> Tally:
     return tally
 
 
+def thread_sanitizer() -> Tally:
+    """The tests of what runs on several threads; one more check: no data race."""
+    report, races = RESULTS / "core-tsan.xml", RESULTS / "core-tsan.log"
+    report.unlink(missing_ok=True)
+    command = [str(ROOT / "support/core-tsan"), "--log_format=JUNIT", f"--log_sink={report}"]
+    with races.open("w") as log:
+        clean = not subprocess.run(command, check=False, stdout=log, stderr=log).returncode
+    tally = junit(report)
+    if clean:
+        tally.passed += 1
+    elif not tally.failed:
+        tally.failed += 1
+        print("FAILED: the thread sanitizer found a data race (see out/test/core-tsan.log)")
+    return tally
+
+
 def core(_: argparse.Namespace) -> Tally:
     """Bitcoin Core's own unit tests, each suite a test, with LevelDB and with LMDB."""
     build("core-build", "--tests")
@@ -205,6 +222,7 @@ def core(_: argparse.Namespace) -> Tally:
         subprocess.run(command, check=False, stdout=log, stderr=subprocess.STDOUT)
     tally = junit(report)
     tally.add(unit_suites("lmdb"))
+    tally.add(thread_sanitizer())
     return tally
 
 

@@ -5,7 +5,7 @@
 #            DEV=/dev/sdX          card or disk, for flash (FORCE=1: not a removable one)
 #            IMAGE=FILE            image under test (default: the development image)
 #            DEVIMAGE_SUITE=NAME   Debian/Ubuntu release of the development image
-#            DIR=FOLDER            where bench-lmdb writes, on the disk in question
+#            DIR=FOLDER            where bench-lmdb and bench-inputs write, on the disk in question
 #            CAIRN_ACCEL=kvm|tcg   skip the probe for KVM
 #            CAIRN_CACHE=DIR       downloads, compiler cache (default ~/.cache/cairn)
 #            CORE=DIR, CORE_REV=REV  for verify-source
@@ -19,7 +19,7 @@ export BUILDROOT FORCE
 
 .PHONY: help run test lint unit core-test functional robot bootstrap source verify-source \
 	core core-tests devimage x86_64 rpi5 show-config qemu flash legal-info profile bench-lmdb \
-	clean distclean
+	bench-inputs clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9_-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,6 +89,9 @@ profile: bootstrap ## flame graph of a sync of real blocks on the x86_64 image
 
 bench-lmdb: bootstrap ## pages that LMDB writes per change, and what a read costs (DIR=)
 	@support/bench-lmdb $(DIR)
+
+bench-inputs: bootstrap ## what looking up a block's inputs on several threads brings (DIR=)
+	@support/bench-inputs $(DIR)
 
 clean: ## remove what was built (keeps the cache)
 	rm -rf out .venv

@@ -48,6 +48,13 @@ CASES = [
         True,
         "systemctl start node-convert@lmdb",
     ),
+    (
+        "[warning] Cannot load banlist /x/banlist.json: Settings file /x/banlist.json does not "
+        "contain valid JSON. This is probably caused by disk corruption or a crash",
+        "timeout",
+        False,
+        "bitcoind ended with timeout",
+    ),
     ("", "oom-kill", False, "ran out of memory"),
     ("", "signal", False, "bitcoind ended with signal"),
     ("Error: Unable to bind to 0.0.0.0:8333", "exit-code", False, "Unable to bind"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import random
 import re
 import shutil
 import subprocess
@@ -32,6 +33,7 @@ from qemu.qmp import QMPClient, QMPError
 from robot.api import logger
 from robot.api.deco import keyword, library
 from robot.libraries.BuiltIn import BuiltIn
+from volatile_disk import VolatileDisk
 
 ROOT = Path(__file__).resolve().parents[3]
 SIDECARS = ("vmlinuz", "initrd", "cmdline")
@@ -46,6 +48,7 @@ class CairnVM:
         self.process: subprocess.Popen[bytes] | None = None
         self.directory = Path()
         self.options: list[str] = []
+        self.disk: VolatileDisk | None = None
         # sockets need short paths, wherever the repository lies
         self.sockets = Path(tempfile.mkdtemp(prefix="cairn-"))
         self.shell = GuestShell(self.sockets / "sh")
@@ -91,11 +94,17 @@ class CairnVM:
         smp: int = 2,
         disk_size: str = "8G",
         feeder: int | None = None,
+        volatile: bool = False,
+        seed: int = 0,
+        lies: bool = False,
+        wait: bool = True,
     ) -> None:
         """Starts a fresh copy of the image and waits until its shell answers.
 
         ``node_conf`` is the text of node.conf (default: the image's own file), ``memory``
         is in MiB, ``disk_size`` what the disk grows to, ``feeder`` the port of a feeder.
+        ``volatile``: the disk has a volatile write cache (tests/powerloss/disk.py) with this
+        ``seed``; ``lies``: it ignores flushes. ``wait``: for the shell's answer.
         """
         self.kill_vm()
         image = Path(self._variable("IMAGE", str(ROOT / "out/devimage/cairn-dev.img"))).resolve()
@@ -113,12 +122,13 @@ class CairnVM:
         self.options = ["--memory", str(memory), "--smp", str(smp)]
         if feeder is not None:
             self.options += ["--feeder", str(feeder)]
+        self.disk = VolatileDisk(disk, self.sockets, seed, lies=lies) if volatile else None
         if node_conf is not None:
             self.put_node_conf(node_conf)
-        self.power_on()
+        self.power_on(wait)
 
     @keyword
-    def power_on(self) -> None:
+    def power_on(self, wait: bool = True) -> None:
         """Starts the present machine again with the disk it has."""
         self.shell.close()
         for path in self.sockets.iterdir():
@@ -127,12 +137,23 @@ class CairnVM:
         with serial.open("a") as log:
             log.write("\n=== power on ===\n")
         command = [str(ROOT / "support/qemu"), "--image", str(self.directory / "disk.img")]
+        if self.disk:
+            self.disk.start()
+            command += ["--nbd", str(self.disk.socket)]
         command += ["--qmp", str(self.sockets / "qmp"), "--shell", str(self.shell.path)]
         command += ["--append", kernel_options()]
         command += ["--serial", "chardev:serial0", *self.options, "--"]
         command += ["-chardev", f"file,id=serial0,path={serial},append=on"]
         with (self.directory / "qemu.log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        if wait:
+            self.wait_until_it_answers()
+
+    @keyword
+    def wait_until_it_answers(self) -> None:
+        """Waits for the shell of a machine that has been switched on."""
+        assert self.process, "no machine runs"
+        serial = self.directory / "serial.log"
         try:
             self.shell.wait(self._seconds(180))
         except GuestShellError as error:
@@ -151,6 +172,8 @@ class CairnVM:
         except subprocess.TimeoutExpired as error:
             raise AssertionError("the guest did not shut down") from error
         self.process = None
+        if self.disk:
+            self.disk.stop()
 
     @keyword
     def reboot(self) -> None:
@@ -159,16 +182,20 @@ class CairnVM:
         self.power_on()
 
     @keyword
-    def cut_power(self) -> None:
+    def cut_power(self, policy: str = "drop-some") -> dict[str, Any]:
         """Ends the machine between two instructions, as a pulled plug does.
 
-        What the guest had handed to the disk survives, because the host's page cache
-        keeps it; the disk's own write cache is not modelled.
+        On a volatile disk the policy says what happens to unflushed writes (see
+        tests/powerloss/volatile_cache.py); returns what did. On others all survives that the
+        guest had handed to the disk, because the host's page cache keeps it.
         """
         assert self.process, "no machine runs"
+        outcome = self.disk.cut(policy) if self.disk else {}
+        logger.info(f"cut: {outcome}")
         with contextlib.suppress(OSError, QMPError, EOFError):
             self._qmp("quit")
         self.kill_vm()
+        return outcome
 
     @keyword
     def kill_vm(self) -> None:
@@ -178,6 +205,8 @@ class CairnVM:
                 self.process.kill()
             self.process.wait()
         self.process = None
+        if self.disk:
+            self.disk.stop()
 
     # -- configuration ---------------------------------------------------------------
 
@@ -351,6 +380,11 @@ class CairnVM:
         info = self._run_host(str(ROOT / "support/feeder"), "info", *self.feeder_options)
         command = dict(line.split("=", 1) for line in info.splitlines())["cli"].split()
         return self._decode(self._run_host(*command, method, *arguments, text=text).strip())
+
+    @keyword
+    def random_number(self, seed: int, number: int, low: float, high: float) -> float:
+        """A number in a range that depends on ``seed`` and ``number`` alone."""
+        return random.Random(f"{seed} {number}").uniform(low, high)
 
     # -- figures ---------------------------------------------------------------------
 

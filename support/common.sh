@@ -55,6 +55,15 @@ digest_tree() {
 	} | sed "s,$ROOT/,," | sha256sum | cut -d' ' -f1
 }
 
+# core_env: environment of the host lane's compilations of Bitcoin Core.
+core_env() {
+	# Relative paths in the cache's keys, so that another clone finds the same objects.
+	CCACHE_BASEDIR=$ROOT CCACHE_NOHASHDIR=1 CCACHE_DIR=$CACHE/ccache CCACHE_MAXSIZE=2G
+	export CCACHE_BASEDIR CCACHE_NOHASHDIR CCACHE_DIR CCACHE_MAXSIZE
+	# The source lies in this repository, whose commit is not Core's.
+	export BITCOIN_GENBUILD_NO_GIT=1
+}
+
 # build_name BOARD [FRAGMENT...]: the folder below out/ of that combination.
 build_name() { echo "$*" | tr ' ' -; }
 

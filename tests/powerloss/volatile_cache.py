@@ -143,8 +143,7 @@ class VolatileCache:
         self.flushes += 1
         if self.lies:
             return
-        for begin, data in self._runs({s: v[-1][1] for s, v in self.cache.items()}):
-            os.pwrite(self.file, data, begin)
+        self._to_medium({s: v[-1][1] for s, v in self.cache.items()})
         self.cache.clear()
 
     def cut(self, policy: str) -> Outcome:
@@ -165,8 +164,7 @@ class VolatileCache:
                 outcome.kept += 1
             else:
                 outcome.mixed += 1
-        for begin, data in self._runs(survivors):
-            os.pwrite(self.file, data, begin)
+        self._to_medium(survivors)
         self.cache.clear()
         return outcome
 
@@ -243,10 +241,13 @@ class VolatileCache:
         if run:
             yield begin * SECTOR, b"".join(run)
 
+    def _to_medium(self, sectors: dict[int, bytes]) -> None:
+        for begin, data in self._runs(sectors):
+            os.pwrite(self.file, data, begin)
+
     def _write_back(self) -> None:
         """The cache is full: some of it goes to the medium, in no order."""
         chosen = self.random.sample(sorted(self.cache), len(self.cache) // 4)
-        for begin, data in self._runs({s: self.cache[s][-1][1] for s in chosen}):
-            os.pwrite(self.file, data, begin)
+        self._to_medium({s: self.cache[s][-1][1] for s in chosen})
         for sector in chosen:
             del self.cache[sector]

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
-import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/powerloss"))
+sys.path[:0] = [str(ROOT / "tests/powerloss"), str(ROOT / "tests/robot/lib")]
 
 from volatile_cache import POLICIES, SECTOR, VolatileCache  # noqa: E402
+from volatile_disk import VolatileDisk  # noqa: E402
 
 SECTORS = 64
 
@@ -156,19 +154,13 @@ def test_unknown_policy(image: Path) -> None:
 @pytest.mark.skipif(not shutil.which("nbdkit"), reason="needs nbdkit")
 def test_behind_nbdkit(tmp_path: Path) -> None:
     """Writes with and without flush through a real NBD client; a cut ends the server."""
-    image = tmp_path / "disk"
+    image = tmp_path / "disk.img"
     image.write_bytes(bytes(4 << 20))
-    server, control = tmp_path / "nbd", tmp_path / "control"
-    command = ["nbdkit", "-f", "-U", str(server), "python", str(ROOT / "tests/powerloss/disk.py")]
-    command += [f"image={image}", f"control={control}", "seed=5"]
-    with (tmp_path / "log").open("w") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
+    disk = VolatileDisk(image, tmp_path, seed=5)
+    disk.start()
+    assert disk.process
     try:
-        for _ in range(100):
-            if control.exists() and server.exists():
-                break
-            time.sleep(0.1)
-        address = f"nbd+unix:///?socket={server}"
+        address = f"nbd+unix:///?socket={disk.socket}"
         # qemu-io -t writeback: no flush unless it is said; closing flushes, abort does not.
         script = ["write -P 1 0 64k", "flush", "write -f -P 2 64k 64k", "write -P 3 128k 64k"]
         script += ["read -P 3 128k 64k", "abort"]
@@ -180,19 +172,10 @@ def test_behind_nbdkit(tmp_path: Path) -> None:
             stderr=subprocess.DEVNULL,
             timeout=30,
         )
-        with socket.socket(socket.AF_UNIX) as client:
-            client.connect(str(control))
-            stream = client.makefile("rw")
-
-            def ask(line: str) -> dict[str, object]:
-                stream.write(line + "\n")
-                stream.flush()
-                return json.loads(stream.readline())
-
-            assert ask("stats")["sectors"] == 128
-            assert "unknown policy" in str(ask("cut sideways")["error"])
-            outcome = ask("cut drop-all")
-        assert outcome == {
+        assert disk.ask("stats")["sectors"] == 128
+        with pytest.raises(AssertionError, match="unknown policy"):
+            disk.ask("cut sideways")
+        assert disk.cut("drop-all") == {
             "policy": "drop-all",
             "seed": 5,
             "writes": 1,
@@ -200,10 +183,10 @@ def test_behind_nbdkit(tmp_path: Path) -> None:
             "kept": 0,
             "mixed": 0,
         }
-        process.wait(10)
     finally:
-        process.kill()
-        process.wait()
+        if disk.process:
+            disk.process.kill()
+            disk.process.wait()
     data = image.read_bytes()
     assert data[: 64 << 10] == bytes([1]) * (64 << 10)
     assert data[64 << 10 : 128 << 10] == bytes([2]) * (64 << 10)

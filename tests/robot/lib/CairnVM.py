@@ -171,9 +171,7 @@ class CairnVM:
             self.process.wait(self._seconds(180))
         except subprocess.TimeoutExpired as error:
             raise AssertionError("the guest did not shut down") from error
-        self.process = None
-        if self.disk:
-            self.disk.stop()
+        self.kill_vm()  # ended already; its disk has not
 
     @keyword
     def reboot(self) -> None:

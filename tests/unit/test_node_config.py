@@ -229,6 +229,23 @@ def test_reindex_once(node: Node) -> None:
     assert node.options() == []
 
 
+def test_automatic_rebuild(node: Node) -> None:
+    """It is given until it has begun, whatever became of the user's own reindex=1."""
+    wanted = node.path / "var/lib/cairn/rebuild-wanted"
+    wanted.parent.mkdir(parents=True)
+    wanted.touch()
+    assert node.run("") == ""
+    assert node.read("run/bitcoind/once.conf") == "reindex=1 # automatic\n"
+    node.run("reindex=1\n")
+    assert node.read("run/bitcoind/once.conf") == "reindex=1\nreindex=1 # automatic\n"
+    (wanted.parent / "reindex-done").touch()
+    node.run("reindex=1\n")
+    assert node.read("run/bitcoind/once.conf") == "reindex=1 # automatic\n"
+    wanted.unlink()
+    node.run("")
+    assert node.read("run/bitcoind/once.conf") == ""
+
+
 @pytest.mark.parametrize(
     ("line", "bound"),
     [

@@ -116,6 +116,27 @@ def test_starting(root: Path, tree: Path, systemctl: Path, shell: str) -> None:
 
 
 @pytest.mark.parametrize("shell", ["dash", "busybox sh"])
+def test_rebuilding(root: Path, tree: Path, shell: str) -> None:
+    """A rebuild is shown until the chain is there again, and not twice."""
+    words = "! A damaged database is being rebuilt (Corruption: x)"
+    cairn = tree / "var/lib/cairn"
+    cairn.mkdir(parents=True)
+    (cairn / "rebuild").write_text("begun=1\nwhat=Corruption: x\n")
+    answer = tree / "state.json"
+    answer.write_text(json.dumps(STATE, indent=2))
+    assert words in screen(root, tree, shell, f"cat {answer}")
+    answer.write_text(json.dumps(STATE | {"initialblockdownload": False}, indent=2))
+    assert words not in screen(root, tree, shell, f"cat {answer}")
+    assert words in screen(root, tree, shell, "exit 1")
+    report = tree / "run/cairn/bitcoind.report"
+    report.write_text("A database is damaged\n")
+    assert words not in screen(root, tree, shell, "exit 1")
+    report.unlink()
+    (cairn / "initial-sync-done").touch()
+    assert words not in screen(root, tree, shell, "exit 1")
+
+
+@pytest.mark.parametrize("shell", ["dash", "busybox sh"])
 def test_not_running(root: Path, tree: Path, systemctl: Path, shell: str) -> None:
     """A daemon that is down is shown as such, with the reason."""
     state(systemctl, "inactive", "dead")

@@ -8,12 +8,15 @@
   lies=yes      flushes are acknowledged and ignored: a broken card, the negative control
   unit=4096     bytes that the disk writes as one, default 512
   cache=BYTES   size of the cache, default 64 MiB
+  trace=FILE    writes down all requests (see request_trace.py); complete after a cut
 
 Commands, one line each, answered by one line of JSON:
   cut POLICY    the power fails: no request is served any more, the outcome is written to
                 the image, and nbdkit ends. Policies: keep-all, drop-all, drop-some, reorder,
                 torn (see volatile_cache.py)
   stats         number of flushes, unflushed sectors and requests so far
+  mark TEXT     a mark in the trace: TEXT is true from here on, whatever happens to the power
+  lies yes|no   from now on flushes are ignored, or not
 Anything else is answered by {"error": sentence}.
 """
 
@@ -31,6 +34,7 @@ import nbdkit
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from request_trace import Writer
 from volatile_cache import CACHE_BYTES, SECTOR, VolatileCache
 
 API_VERSION = 2
@@ -38,20 +42,21 @@ API_VERSION = 2
 _parameters: dict[str, str] = {}
 _lock = threading.Lock()
 _disk: VolatileCache | None = None
+_trace: Writer | None = None
 _off = False
 
 
 def config(key: str, value: str) -> None:
     """One parameter of the command line."""
-    if key not in {"image", "control", "seed", "lies", "unit", "cache"}:
+    if key not in {"image", "control", "seed", "lies", "unit", "cache", "trace"}:
         raise RuntimeError(f"unknown parameter '{key}'; see the head of {Path(__file__).name}")
     # Now: the server runs in another folder.
-    _parameters[key] = str(Path(value).resolve()) if key in {"image", "control"} else value
+    _parameters[key] = str(Path(value).resolve()) if key in {"image", "control", "trace"} else value
 
 
 def config_complete() -> None:
     """Opens the image, so that a wrong one is reported before anything starts."""
-    global _disk
+    global _disk, _trace
     if "image" not in _parameters:
         raise RuntimeError("give the disk image: image=FILE")
     _disk = VolatileCache(
@@ -61,6 +66,8 @@ def config_complete() -> None:
         unit=int(_parameters.get("unit", SECTOR)),
         capacity=int(_parameters.get("cache", CACHE_BYTES)),
     )
+    if path := _parameters.get("trace"):
+        _trace = Writer(path)
 
 
 def thread_model() -> int:
@@ -79,6 +86,8 @@ class _Control(socketserver.StreamRequestHandler):
                     try:
                         answer = dataclasses.asdict(_disk.cut(argument))
                         _off = True
+                        if _trace:
+                            _trace.close()
                     except ValueError as error:
                         answer = {"error": str(error)}
                 elif word == "stats":
@@ -87,6 +96,12 @@ class _Control(socketserver.StreamRequestHandler):
                         "sectors": len(_disk.cache),
                         "writes": _disk.serial,
                     }
+                elif word == "mark" and _trace and not _off:
+                    _trace.mark(argument)
+                    answer = {}
+                elif word == "lies" and argument in {"yes", "no"}:
+                    _disk.lies = argument == "yes"
+                    answer = {"lies": argument}
                 else:
                     answer = {"error": f"unknown command '{word}', or the power is off"}
             self.wfile.write(json.dumps(answer).encode() + b"\n")
@@ -141,14 +156,20 @@ def pwrite(_handle: int, buffer: bytearray, offset: int, flags: int) -> None:
     """Writes to the cache, or with FUA to the medium."""
     with _lock:
         _check_power()
-        _disk.write(offset, bytes(buffer), fua=bool(flags & nbdkit.FLAG_FUA))
+        data, fua = bytes(buffer), bool(flags & nbdkit.FLAG_FUA)
+        if _trace:
+            _trace.write(offset, data, fua=fua)
+        _disk.write(offset, data, fua=fua)
 
 
 def zero(_handle: int, count: int, offset: int, flags: int) -> None:
     """Writes zeros."""
     with _lock:
         _check_power()
-        _disk.zero(offset, count, fua=bool(flags & nbdkit.FLAG_FUA))
+        fua = bool(flags & nbdkit.FLAG_FUA)
+        if _trace:
+            _trace.zero(offset, count, fua=fua)
+        _disk.zero(offset, count, fua=fua)
 
 
 def trim(_handle: int, _count: int, _offset: int, _flags: int) -> None:
@@ -161,4 +182,6 @@ def flush(_handle: int, _flags: int) -> None:
     """What was written is on the medium."""
     with _lock:
         _check_power()
+        if _trace:
+            _trace.flush()
         _disk.flush()

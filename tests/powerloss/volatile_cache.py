@@ -18,6 +18,7 @@ A sector is written as a whole or not at all, except in the policy "torn".
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 import random
 from collections.abc import Callable, Iterator
@@ -128,12 +129,10 @@ class VolatileCache:
 
     def zero(self, offset: int, count: int, *, fua: bool = False) -> None:
         """Writes zeros."""
-        if count < ZERO_BYTES:
+        if count < ZERO_BYTES or offset % SECTOR or count % SECTOR:
             self.write(offset, bytes(count), fua=fua)
             return
-        step = 1 << 20
-        for begin in range(offset, offset + count, step):
-            os.pwrite(self.file, bytes(min(step, offset + count - begin)), begin)
+        self._zero_medium(offset, offset + count)
         first, last = offset // SECTOR, (offset + count) // SECTOR
         for sector in [s for s in self.cache if first <= s < last]:
             del self.cache[sector]
@@ -148,12 +147,22 @@ class VolatileCache:
 
     def cut(self, policy: str) -> Outcome:
         """The power fails: writes the outcome to the medium and forgets the cache."""
+        outcome, survivors = self.survivors(policy, self.random)
+        self._to_medium(survivors)
+        self.cache.clear()
+        return outcome
+
+    def survivors(self, policy: str, chance: random.Random) -> tuple[Outcome, dict[int, bytes]]:
+        """What a cut now would leave: its figures, and what it writes, by sector.
+
+        Changes neither the cache nor the medium. ``chance``: where the choice comes from.
+        """
         if policy not in POLICIES:
             raise ValueError(f"unknown policy '{policy}'; these are known: {', '.join(POLICIES)}")
         requests = sorted({serial for versions in self.cache.values() for serial, _ in versions})
         outcome = Outcome(policy, self.seed, len(requests), len(self.cache), 0, 0)
         survivors: dict[int, bytes] = {}
-        choose = getattr(self, "_" + policy.replace("-", "_"))(requests)
+        choose = getattr(self, "_" + policy.replace("-", "_"))(requests, chance)
         for sector in sorted(self.cache):
             versions = self.cache[sector]
             kept = choose(sector, versions)
@@ -164,32 +173,30 @@ class VolatileCache:
                 outcome.kept += 1
             else:
                 outcome.mixed += 1
-        self._to_medium(survivors)
-        self.cache.clear()
-        return outcome
+        return outcome, survivors
 
     # -- policies: each returns a function that says which version of a sector survives
 
-    def _keep_all(self, _requests: list[int]) -> Choice:
+    def _keep_all(self, _requests: list[int], _chance: random.Random) -> Choice:
         return lambda _sector, versions: len(versions) - 1
 
-    def _drop_all(self, _requests: list[int]) -> Choice:
+    def _drop_all(self, _requests: list[int], _chance: random.Random) -> Choice:
         return lambda _sector, _versions: None
 
-    def _drop_some(self, requests: list[int]) -> Choice:
+    def _drop_some(self, requests: list[int], chance: random.Random) -> Choice:
         """Each request survives as a whole or not at all."""
-        share = self.random.random()
-        alive = {serial for serial in requests if self.random.random() < share}
+        share = chance.random()
+        alive = {serial for serial in requests if chance.random() < share}
         return lambda _sector, versions: self._newest(versions, alive.__contains__)
 
-    def _reorder(self, _requests: list[int]) -> Choice:
+    def _reorder(self, _requests: list[int], chance: random.Random) -> Choice:
         """Each unit of the disk is as it was at any moment, on its own."""
-        share = self.random.random()
+        share = chance.random()
         moments: dict[int, set[int]] = {}
         for sector, versions in self.cache.items():
             moments.setdefault(sector * SECTOR // self.unit, set()).update(s for s, _ in versions)
         chosen = {
-            unit: 0 if self.random.random() < share else self.random.choice(sorted(moments[unit]))
+            unit: 0 if chance.random() < share else chance.choice(sorted(moments[unit]))
             for unit in sorted(moments)
         }
 
@@ -199,17 +206,17 @@ class VolatileCache:
 
         return choose
 
-    def _torn(self, requests: list[int]) -> Choice:
+    def _torn(self, requests: list[int], chance: random.Random) -> Choice:
         """All requests up to one survive; that one only from its start to some sector."""
         if not requests:
-            return self._drop_all(requests)
-        last = self.random.choice(requests)
+            return self._drop_all(requests, chance)
+        last = chance.choice(requests)
         sectors = sorted(
             sector
             for sector, versions in self.cache.items()
             if any(serial == last for serial, _ in versions)
         )
-        end = sectors[self.random.randrange(len(sectors))]
+        end = sectors[chance.randrange(len(sectors))]
 
         def choose(sector: int, versions: Versions) -> int | None:
             return self._newest(versions, lambda s: s < last or (s == last and sector < end))
@@ -217,6 +224,22 @@ class VolatileCache:
         return choose
 
     # -- helpers
+
+    def _zero_medium(self, begin: int, end: int) -> None:
+        """Zeros on the medium; holes of the image file stay holes, most of a new disk is."""
+        while begin < end:
+            try:
+                begin = os.lseek(self.file, begin, os.SEEK_DATA)
+                hole = os.lseek(self.file, begin, os.SEEK_HOLE)
+            except OSError as error:
+                if error.errno == errno.ENXIO:  # no data behind
+                    return
+                raise
+            step = min(hole, end, begin + ZERO_BYTES) - begin
+            if step <= 0:
+                return
+            os.pwrite(self.file, bytes(step), begin)
+            begin += step
 
     @staticmethod
     def _newest(versions: Versions, alive: Callable[[int], bool]) -> int | None:
@@ -226,7 +249,7 @@ class VolatileCache:
         return None
 
     @staticmethod
-    def _runs(sectors: dict[int, bytes]) -> Iterator[tuple[int, bytes]]:
+    def runs(sectors: dict[int, bytes]) -> Iterator[tuple[int, bytes]]:
         """Joins neighbouring sectors: (offset, content)."""
         run: list[bytes] = []
         begin = previous = -2
@@ -242,7 +265,7 @@ class VolatileCache:
             yield begin * SECTOR, b"".join(run)
 
     def _to_medium(self, sectors: dict[int, bytes]) -> None:
-        for begin, data in self._runs(sectors):
+        for begin, data in self.runs(sectors):
             os.pwrite(self.file, data, begin)
 
     def _write_back(self) -> None:

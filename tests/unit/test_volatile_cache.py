@@ -145,6 +145,27 @@ def test_reads_see_all_writes(image: Path) -> None:
     assert image.read_bytes() == expected
 
 
+def test_zeros_over_a_large_range(tmp_path: Path) -> None:
+    """They are on the medium at once, holes of the image stay holes, cached writes are gone."""
+    path = tmp_path / "large"
+    with path.open("wb") as file:
+        file.truncate(64 << 20)
+        for offset in (0, 5 << 20, 40 << 20):
+            file.seek(offset)
+            file.write(b"x" * (2 << 20))
+    disk = VolatileCache(str(path))
+    disk.write(8 << 20, b"y" * SECTOR)
+    disk.write(33 << 20, b"z" * SECTOR)
+    disk.zero(1 << 20, 32 << 20)
+    disk.cut("keep-all")
+    data = path.read_bytes()
+    assert data[: 1 << 20] == b"x" * (1 << 20)
+    assert data.count(0, 1 << 20, 33 << 20) == 32 << 20
+    assert data[33 << 20 : (33 << 20) + SECTOR] == b"z" * SECTOR
+    assert data[40 << 20 : 42 << 20] == b"x" * (2 << 20)
+    assert path.stat().st_blocks * 512 < 16 << 20
+
+
 def test_unknown_policy(image: Path) -> None:
     """One sentence that names the known ones."""
     with pytest.raises(ValueError, match="unknown policy 'x'; these are known: keep-all"):

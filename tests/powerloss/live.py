@@ -1,0 +1,102 @@
+"""Power cuts while the node runs, one after another on the same disk.
+
+The same workload, disk, check and report as of replay.py, with a real cut each time and the
+daemon's real recovery in between: slower, and it needs no trust in a reconstruction.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import random
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mounts
+import reconstruct
+from check import Chain, check
+from node import Node
+from source import Source
+from volatile_disk import VolatileDisk
+from workload import BATCHES, Workload, written_back
+
+#: Seconds from mounting to the cut, at least and at most; the node's start is in it.
+SECONDS = 0.5, 6.0
+
+
+class Campaign:
+    """One node on one disk."""
+
+    def __init__(
+        self, work: Path, start: Callable[..., Node], source: Source, peer: int, seed: int
+    ) -> None:
+        """``start(datadir, option...)`` starts the daemon, ``peer`` is the source's P2P port."""
+        self._work, self._start, self._source, self._peer = work, start, source, peer
+        self._random = random.Random(seed)
+        self._chain = Chain(source.muhash, [])
+        self._image = work / "disk.img"
+        self._disk = VolatileDisk(self._image, work, seed)
+        self._node: Node | None = None
+        self._off = threading.Event()
+        self._new()
+
+    def _new(self) -> None:
+        """An empty disk."""
+        self._known = reconstruct.Acknowledged()
+        self._workload = Workload(self._mark, self._source, self._random.randrange(1 << 30))
+        mounts.make_file_system(self._image)
+
+    def _mark(self, facts: dict[str, object]) -> None:
+        # With the power, the node would be off, too: what it says later is not heard.
+        if not self._off.is_set():
+            self._known.learn(json.dumps(facts))
+
+    def _work_on(self, datadir: Path) -> None:
+        """Until the power fails, which ends it with one error or another."""
+        with (
+            contextlib.suppress(Exception),
+            self._start(datadir, BATCHES, f"-connect=127.0.0.1:{self._peer}") as node,
+        ):
+            self._node = node
+            while not self._off.is_set():
+                self._workload.step(node)
+
+    def cut(self) -> dict[str, Any]:
+        """Starts the node, cuts the power, checks a copy of the disk; the result."""
+        policy = self._random.choice(reconstruct.cut_policies())
+        self._off.clear()
+        begin = time.monotonic()
+        mounts.repair(self._image)
+        with mounts.volatile(self._disk, self._work) as mount:
+            datadir = mount / "lib/bitcoind"
+            datadir.mkdir(parents=True, exist_ok=True)
+            worker = threading.Thread(target=self._work_on, args=(datadir,))
+            with written_back(datadir, self._random.randrange(1 << 30)):
+                worker.start()
+                time.sleep(self._random.uniform(*SECONDS))
+                self._off.set()
+                outcome = self._disk.cut(policy)
+                if self._node:
+                    self._node.process.kill()
+                worker.join()
+                self._node = None
+        top = self._source.height()
+        self._source.remember(len(self._chain.blocks), top)
+        self._chain.blocks += self._source.blocks(top, len(self._chain.blocks))
+        reconstruct.copy(self._image, self._work / "state")
+        verdict = check(
+            self._work / "state", self._work / "checked", self._start, self._known, self._chain
+        )
+        if verdict.outcome != "recovered":
+            # What is lost once would be missed again.
+            self._new()
+        return {
+            **outcome,
+            **dataclasses.asdict(verdict),
+            "acknowledged": self._known.height,
+            "seconds": round(time.monotonic() - begin, 1),
+        }

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Power cuts without machines: thousands of disks from the trace of one node.
+
+usage: tests/powerloss/replay.py record --engine E [--chain C] [--blocks N] [--seed N]
+       tests/powerloss/replay.py check  --engine E [--chain C] [--states N] [--seed N] [--lies]
+                                        [--policy P] [--only STATE [--keep FILE]]
+       tests/powerloss/replay.py run    --engine E ...   both, then 100 states with --lies
+       tests/powerloss/replay.py live   --engine E [--states CUTS]   real cuts, see live.py
+
+record syncs real blocks with bitcoind on a disk with a volatile cache (disk.py), writes a
+wallet, and keeps each request and each acknowledgement; with --chain regtest the blocks are
+made ones, full of coins, some are pruned, and once another chain takes over. check makes
+disks of the trace as a power cut could have left them, at any moment, with any part of what
+was not flushed; for each it runs fsck, mounts it, starts bitcoind and compares height, coins,
+blocks and wallet.
+
+Needs root, and support/feeder with what it needs. Everything is below out/powerloss/ENGINE-CHAIN:
+trace, base.img, chain.json, replay.json, replay.md (lies.json, lies.md with --lies; live.*).
+Exit status: 0 as expected (all states recovered; with --lies: some did not), 1 not, 2 wrong
+options, and one sentence for what keeps it from running.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mounts
+import reconstruct
+import report
+import workload
+from check import Chain
+from live import Campaign
+from mounts import MountError
+from node import CHAINS, ROOT, DidNotStart, Rpc, RpcError
+from source import ANYONE, Source
+from states import OUT, check_states, folder_of, say, starter
+from volatile_disk import VolatileDisk
+
+#: Blocks beyond the recorded node's height that are looked up, too: more than it fetches
+#: ahead, and more than check adds.
+SPARE = 1100
+#: Blocks to sync, the default and the most: support/feeder's real blocks end soon after.
+BLOCKS = {"main": (12000, 13000), "regtest": (800, 5000)}
+LIES_STATES = 100
+
+
+@contextlib.contextmanager
+def feeder(folder: Path, chain: str, port: int) -> Iterator[Rpc]:
+    """The stock daemon with the chain, in a new folder; its RPC."""
+    words = ["--dir", str(folder), "--port", str(port), "--network", chain]
+    if subprocess.run([ROOT / "support/feeder", "start", *words], check=False).returncode:
+        sys.exit("powerloss: the feeder did not start; see its message above")
+    try:
+        yield Rpc(port + 1, folder / ("" if chain == "main" else chain) / ".cookie")
+    finally:
+        subprocess.run([ROOT / "support/feeder", "stop", *words], check=False)
+
+
+def record(options: argparse.Namespace) -> int:
+    """Makes the trace."""
+    default, most = BLOCKS[options.chain]
+    blocks = options.blocks or default
+    if not workload.PHASES <= blocks <= most:
+        raise ValueError(f"--blocks is from {workload.PHASES} to {most}")
+    folder = folder_of(options)
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.iterdir():
+        old.unlink()
+    mounts.make_file_system(folder / "base.img")
+    with mounts.scratch() as work, feeder(work / "feeder", options.chain, options.port) as rpc:
+        source = Source(rpc, options.chain, options.seed)
+        say(f"recording {options.engine}, {options.chain}, {blocks} blocks")
+        reconstruct.copy(folder / "base.img", work / "disk.img")
+        trace = folder / "trace.new"
+        disk = VolatileDisk(work / "disk.img", work, options.seed, trace=trace)
+        with mounts.volatile(disk, work) as mount:
+            height = workload.run(
+                mount / "lib/bitcoind",
+                starter(options, work, options.port + 2),
+                workload.mark_on(disk.ask),
+                source,
+                options.port,
+                blocks,
+                options.seed,
+                say,
+            )
+            say(json.dumps(disk.ask("stats")))
+        if source.grows:
+            source.generate(20, descriptor=ANYONE)
+        top = min(height + SPARE, source.height())
+        source.remember(0, top)
+        chain = Chain(source.muhash, source.blocks(top))
+        (folder / "chain.json").write_text(json.dumps(dataclasses.asdict(chain)))
+        trace.rename(folder / "trace")
+    return 0
+
+
+def live(options: argparse.Namespace) -> int:
+    """Real cuts, on a made chain that never ends."""
+    options.chain = "regtest"
+    results: list[dict[str, Any]] = []
+    begin = time.monotonic()
+    folder_of(options).mkdir(parents=True, exist_ok=True)
+    with mounts.scratch() as work, feeder(work / "feeder", "regtest", options.port) as rpc:
+        source = Source(rpc, "regtest", options.seed)
+        start = starter(options, work, options.port + 2)
+        campaign = Campaign(work, start, source, options.port, options.seed)
+        for number in range(options.states):
+            result = {"number": number, **campaign.cut()}
+            results.append(result)
+            say(
+                f"cut {number}: {report.OUTCOMES[result['outcome']]}, {result['policy']},"
+                f" height {result['height']}, {result['acknowledged']} acknowledged,"
+                f" {result['sectors']} sectors not flushed {result['detail']}"
+            )
+            if result["outcome"] != "recovered":
+                shutil.copy(work / "bitcoind.log", folder_of(options) / f"live-{number}.log")
+    facts = {
+        "engine": options.engine,
+        "chain": options.chain,
+        "seed": options.seed,
+        "cuts": len(results),
+        "seconds": round(time.monotonic() - begin),
+    }
+    say("\n" + report.markdown(report.write(folder_of(options), "live", facts, results)))
+    return int(any(result["outcome"] != "recovered" for result in results))
+
+
+def run(options: argparse.Namespace) -> int:
+    """A new trace, its states, and the negative control."""
+    record(options)
+    status = check_states(options)
+    options.lies, options.states = True, min(options.states, LIES_STATES)
+    return check_states(options) or status
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    actions = {"record": record, "check": check_states, "run": run, "live": live}
+    parser.add_argument("action", choices=actions)
+    parser.add_argument("--engine", choices=["leveldb", "lmdb"], required=True)
+    parser.add_argument("--states", type=int, default=2000, help="default 2000")
+    parser.add_argument("--seed", type=int, default=1, help="of recording and states, default 1")
+    parser.add_argument("--chain", choices=CHAINS, default="main", help="default main")
+    parser.add_argument("--blocks", type=int, help=f"to sync, default and most: {BLOCKS}")
+    parser.add_argument("--lies", action="store_true", help="the disk ignores flushes")
+    parser.add_argument("--policy", choices=reconstruct.cut_policies(), help="only this one")
+    parser.add_argument("--only", type=int, metavar="STATE", help="only the state of that number")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="with --only: keep its image")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="default: processors")
+    parser.add_argument("--port", type=int, default=18600, help="first of 3 + workers, 18600")
+    parser.add_argument("--bitcoind", type=Path, default=OUT / "core/bin/bitcoind")
+    options = parser.parse_args()
+    if options.states < 1 or options.workers < 1:
+        parser.error("--states and --workers are 1 or more")
+    if options.keep and options.only is None:
+        parser.error("--keep needs --only")
+    if not options.bitcoind.exists():
+        parser.error(f"{options.bitcoind} is missing; build it with 'make core'")
+    options.run = actions[options.action]
+    return options
+
+
+def main() -> int:
+    """Runs the command line; returns the exit status."""
+    options = arguments()
+    mounts.enter_namespaces()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        return options.run(options)
+    except KeyboardInterrupt:
+        return 130
+    except (ValueError, RuntimeError, OSError, MountError, DidNotStart, RpcError) as error:
+        print(f"powerloss: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

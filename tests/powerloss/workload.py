@@ -1,0 +1,181 @@
+"""What a node does while its disk is traced: sync, flush, write a wallet, stop, be killed.
+
+All that it told its user is a mark in the trace (reconstruct.Acknowledged). On mainnet it
+syncs real blocks. On regtest blocks arrive while it runs, it prunes (Core prunes mainnet
+from height 100000 only), and once the chain changes below it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from node import Node, RpcError
+from source import ANYONE, ANYONE_ELSE, Source
+
+#: Starts of the daemon; each other one ends by a kill, so that a start after a crash without
+#: a power cut is in the trace, too. Each start makes tables of LevelDB's logs.
+PHASES = 10
+#: A flush is many batches.
+BATCHES = "-dbbatchsize=20000"
+#: Blocks that another chain replaces, on regtest.
+REORG = 7
+
+Mark = Callable[[dict[str, object]], None]
+
+
+class Workload:
+    """One node with one data directory."""
+
+    def __init__(self, mark: Mark, source: Source, seed: int) -> None:
+        """``mark`` is called with what was acknowledged, right after the answer."""
+        self._mark = mark
+        self._source = source
+        self._random = random.Random(seed)
+        self._addresses: list[str] = []
+        self._labels = 0
+        self._wallet = ""
+        self._tries = 0
+
+    def sync_to(self, node: Node, height: int) -> None:
+        """Steps until that height is flushed; TimeoutError after ten minutes."""
+        deadline = time.monotonic() + 600
+        while (done := self.step(node)) < height:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the node is at {done} of {height} blocks after 10 minutes")
+
+    def step(self, node: Node) -> int:
+        """Some blocks, perhaps a wallet write, perhaps pruning, then a flush; its height."""
+        if self._source.grows:
+            self._source.generate(self._random.randint(1, 20))
+        time.sleep(self._random.uniform(0, 0.3))
+        if self._random.random() < 0.4:
+            self._write_wallet(node)
+        if self._source.grows and self._random.random() < 0.3:
+            # Never more than what is 288 blocks below the tip
+            with contextlib.suppress(RpcError):
+                node.call("pruneblockchain", max(1, node.call("getblockcount") - 300))
+        return self._flush(node)
+
+    def reorganize(self, node: Node) -> None:
+        """Regtest: a longer chain replaces the newest blocks."""
+        rpc = self._source.rpc
+        self._source.generate(REORG, descriptor=ANYONE)
+        top = self._source.height()
+        self._source.remember(top - REORG, top)
+        fork = rpc.call("getblockhash", top - REORG)
+        # From here on the node may have either chain.
+        self._mark({"height": top - REORG, "block": fork})
+        rpc.call("invalidateblock", rpc.call("getblockhash", top - REORG + 1))
+        self._source.generate(REORG + 2, descriptor=ANYONE_ELSE)
+        tip = rpc.call("getbestblockhash")
+        deadline = time.monotonic() + 60
+        while node.call("getbestblockhash") != tip:
+            if time.monotonic() > deadline:
+                raise TimeoutError("the node does not follow the longer chain")
+            time.sleep(0.05)
+        self._flush(node)
+
+    def _flush(self, node: Node) -> int:
+        # Answered after all coins are in the database, and that is synced.
+        answer = node.call("gettxoutsetinfo", "none")
+        self._mark({"height": answer["height"], "block": answer["bestblock"]})
+        return answer["height"]
+
+    def _write_wallet(self, node: Node) -> None:
+        if not self._wallet:
+            # Where the power failed while it was made, it may be there, or a part of it.
+            self._tries += 1
+            wallets = node.call("listwallets") or [f"savings-{self._tries}"]
+            if wallets[0].endswith(f"-{self._tries}"):
+                node.call("createwallet", wallets[0], False, False, "", False, True, True)
+            self._wallet = wallets[0]
+            self._mark({"wallet": self._wallet})
+        self._labels += 1
+        label = f"label {self._labels}"
+        if self._addresses and self._random.random() < 0.5:
+            address = self._random.choice(self._addresses)
+            node.call("setlabel", address, label)
+        else:
+            address = node.call("getnewaddress", label)
+            self._addresses.append(address)
+        self._mark({"labels": {address: self._labels}})
+        if self._random.random() < 0.2:
+            # Another file that is rewritten, settings.json's way
+            node.call("setban", f"192.0.2.{self._labels % 255}", "add", 86400)
+
+
+@contextlib.contextmanager
+def written_back(folder: Path, seed: int) -> Iterator[None]:
+    """Lets the kernel write the files' dirty pages at any moment, not only when synced.
+
+    It does so by itself after seconds or under memory pressure; here within the tenth of a
+    second, so that the disk has much that was written and not flushed.
+    """
+    end = threading.Event()
+    chance = random.Random(seed)
+
+    def write_back() -> None:
+        while not end.wait(chance.uniform(0.01, 0.1)):
+            for path in list(folder.rglob("*")):
+                # Files come and go.
+                with contextlib.suppress(OSError):
+                    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+                    try:
+                        # Starts writing what is dirty, and waits for nothing
+                        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+                    finally:
+                        os.close(file)
+
+    thread = threading.Thread(target=write_back, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
+
+
+def run(
+    datadir: Path,
+    start: Callable[..., Node],
+    mark: Mark,
+    source: Source,
+    peer: int,
+    top: int,
+    seed: int,
+    say: Callable[[str], None],
+) -> int:
+    """The whole workload: syncs from the node at P2P port ``peer`` up to height ``top``.
+
+    ``start(datadir, option...)`` starts the daemon; ``say`` gets progress. Returns the height
+    that it reached, which is larger.
+    """
+    datadir.mkdir(parents=True, exist_ok=True)
+    workload = Workload(mark, source, seed)
+    height = 0
+    for phase in range(PHASES):
+        mark({"phase": phase})
+        with (
+            written_back(datadir, seed + phase),
+            start(datadir, BATCHES, f"-connect=127.0.0.1:{peer}") as node,
+        ):
+            workload.sync_to(node, top * (phase + 1) // PHASES)
+            if source.grows and phase == PHASES // 2:
+                workload.reorganize(node)
+            height = max(height, node.call("getblockcount"))
+            if phase % 2 == 0 or phase == PHASES - 1:
+                node.stop()
+        say(f"recorded phase {phase + 1} of {PHASES}, height {height}")
+    return height
+
+
+def mark_on(ask: Callable[[str], object]) -> Mark:
+    """Marks go to the disk's control socket; ``ask`` sends a command to it."""
+    return lambda facts: ask("mark " + json.dumps(facts)) and None

@@ -64,14 +64,15 @@ class CairnVM:
     def _seconds(self, seconds: float) -> float:
         return float(seconds) * float(self._variable("TIMEOUT_FACTOR", "1"))
 
-    def _qmp(self, command: str) -> None:
+    def _qmp(self, command: str, arguments: dict[str, Any] | None = None) -> None:
         async def send() -> None:
             client = QMPClient("cairn")
             await client.connect(str(self.sockets / "qmp"))
-            with contextlib.suppress(QMPError):
-                await client.execute(command)
-            with contextlib.suppress(QMPError):
-                await client.disconnect()
+            try:
+                await client.execute(command, arguments)
+            finally:
+                with contextlib.suppress(QMPError):
+                    await client.disconnect()
 
         asyncio.run(send())
 
@@ -174,10 +175,10 @@ class CairnVM:
         self.kill_vm()  # ended already; its disk has not
 
     @keyword
-    def reboot(self) -> None:
-        """Shuts down cleanly and starts the same disk again."""
+    def reboot(self, wait: bool = True) -> None:
+        """Shuts down cleanly and starts the same disk again; ``wait``: for the shell."""
         self.shut_down()
-        self.power_on()
+        self.power_on(wait)
 
     @keyword
     def cut_power(self, policy: str = "drop-some") -> dict[str, Any]:
@@ -196,6 +197,34 @@ class CairnVM:
         return outcome
 
     @keyword
+    def cut_power_during(
+        self, script: str, seconds: float, policy: str, repeat: bool = False
+    ) -> list[str]:
+        """Cuts the power so many seconds after a script was started in the guest.
+
+        It is cut in the middle if it still runs; with ``repeat`` it is run again and again
+        until then. Returns what it printed, for each run that ended successfully before.
+        """
+        finished: list[str] = []
+        deadline = time.monotonic() + self._seconds(seconds)
+        while (rest := deadline - time.monotonic()) > 0:
+            with contextlib.suppress(GuestShellError):
+                result = self.shell.run(script, rest)
+                if result.status == 0:
+                    finished.append(result.stdout.strip())
+            if not repeat:
+                break
+        time.sleep(max(0.0, deadline - time.monotonic()))
+        self.cut_power(policy)
+        return finished
+
+    @keyword
+    def let_disk_lie(self, lies: bool = True) -> None:
+        """From now on the volatile disk acknowledges flushes and ignores them, or not."""
+        assert self.disk, "the machine has no volatile disk"
+        self.disk.ask(f"lies {'yes' if lies else 'no'}")
+
+    @keyword
     def kill_vm(self) -> None:
         """Ends the machine, if one runs. For teardowns."""
         if self.process is not None:
@@ -205,6 +234,37 @@ class CairnVM:
         self.process = None
         if self.disk:
             self.disk.stop()
+
+    # -- errors of the disk ----------------------------------------------------------
+
+    @keyword
+    def break_disk(self, kind: str, errno: int = 5, sectors: str = "") -> None:
+        """From now on the disk fails: QEMU's blkdebug is put below the running machine.
+
+        ``kind`` is read, write or flush; ``errno`` what the host says (5 EIO, 28 ENOSPC);
+        ``sectors`` (of 512 bytes, one a line) limits it to requests that touch one of them.
+        The next start has the healthy disk again.
+        """
+        rule = {"event": "none", "iotype": kind, "errno": errno, "once": False}
+        rules = [{**rule, "sector": int(sector)} for sector in sectors.split()] or [rule]
+        node = {"driver": "blkdebug", "node-name": "disk0-bad", "image": "disk0-file"}
+        self._qmp("blockdev-add", {**node, "inject-error": rules})
+        raw = {"driver": "raw", "node-name": "disk0-raw", "discard": "unmap", "file": "disk0-bad"}
+        self._qmp("blockdev-reopen", {"options": [raw]})
+
+    @keyword
+    def erase_data_partition(self) -> None:
+        """Zeroes the data partition; the machine must be off.
+
+        All of it: of a file system whose beginning is lost, fsck finds the rest by itself.
+        """
+        assert self.process is None, "the machine must be off"
+        disk = self.directory / "disk.img"
+        offset = partition_offset(self._run_host("sfdisk", "--json", str(disk)), "data")
+        # It is the last one; behind it is the partition table's copy.
+        length = disk.stat().st_size - offset - (1 << 20)
+        hole = ["--offset", str(offset), "--length", str(length)]
+        self._run_host("fallocate", "--punch-hole", *hole, str(disk))
 
     # -- configuration ---------------------------------------------------------------
 
@@ -352,9 +412,25 @@ class CairnVM:
 
         On network ``main`` it has the real blocks, on ``regtest`` an empty chain.
         """
-        directory = str(ROOT / f"out/robot/feeder-{network}")
+        directory = str(ROOT / f"out/robot/feeder-{network}-{port}")
         self.feeder_options = ["--dir", directory, "--port", str(port), "--network", network]
         self._run_host(str(ROOT / "support/feeder"), "start", *self.feeder_options)
+
+    @keyword
+    def start_bench_feeder(self, port: int, *options: str) -> dict[str, Any]:
+        """Starts the stock daemon with a bench chain of these options (support/chaingen).
+
+        Returns the chain's summary. Its scripts are open: no node has to skip them.
+        """
+        directory = ROOT / f"out/robot/feeder-bench-{port}"
+        directory.mkdir(parents=True, exist_ok=True)
+        blocks = directory / "chain.blk"
+        command = [str(ROOT / "support/chaingen"), f"-out={blocks}", "-scripts=open", *options]
+        chain = json.loads(self._run_host(*command))
+        self.feeder_options = ["--dir", str(directory), "--port", str(port), "--network", "regtest"]
+        more = ["--blocks", str(blocks), "--top", str(chain["height"])]
+        self._run_host(str(ROOT / "support/feeder"), "start", *self.feeder_options, *more)
+        return chain
 
     @keyword
     def feed_script_heavy_blocks(self) -> int:

@@ -15,13 +15,25 @@ PLUGIN = Path(__file__).resolve().parents[2] / "powerloss/disk.py"
 class VolatileDisk:
     """One disk; off until start()."""
 
-    def __init__(self, image: Path, sockets: Path, seed: int, *, lies: bool = False) -> None:
-        """``sockets`` is a folder with a short path; ``seed`` rises by one with each start."""
+    def __init__(
+        self,
+        image: Path,
+        sockets: Path,
+        seed: int,
+        *,
+        lies: bool = False,
+        trace: Path | None = None,
+    ) -> None:
+        """``sockets`` is a folder with a short path; ``seed`` rises by one with each start.
+
+        ``trace``: file for all requests since the last start.
+        """
         self.image = image
         self.socket = sockets / "nbd"
         self.control = sockets / "disk"
         self.seed = seed
         self.lies = lies
+        self.trace = trace
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -29,7 +41,11 @@ class VolatileDisk:
         command = ["nbdkit", "-f", "-U", str(self.socket), "python", str(PLUGIN)]
         command += [f"image={self.image}", f"control={self.control}", f"seed={self.seed}"]
         command += ["lies=yes"] * self.lies
+        command += [f"trace={self.trace}"] if self.trace else []
         self.seed += 1
+        # Of the disk before: not to be taken for this one's.
+        self.socket.unlink(missing_ok=True)
+        self.control.unlink(missing_ok=True)
         log = self.image.with_name("disk.log")
         with log.open("ab") as stream:
             self.process = subprocess.Popen(command, stdout=stream, stderr=stream)

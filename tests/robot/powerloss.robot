@@ -1,0 +1,238 @@
+*** Settings ***
+Documentation     Power cuts on a disk with a volatile write cache (docs/power-loss.md).
+...               What was flushed survives; of the rest anything may, in any order, torn.
+...               Variables: CUTS  cuts for each engine during sync, SEED  of moments and outcomes,
+...               TO_THE_TOP  go on to the last block after the last cut,
+...               FILESYSTEM  ext4 or f2fs (f2fs on Buildroot's images only)
+Library           ${CURDIR}/lib/CutLog.py
+Resource          resources/node.resource
+Suite Setup       Start Feeder    ${FEEDER_PORT}
+Suite Teardown    Run Keywords    Kill VM    AND    Stop Feeder
+Test Teardown     Run Keyword If Test Failed    Show What The Node Said
+
+*** Variables ***
+${CUTS}           2
+${SEED}           1
+${TO_THE_TOP}     ${False}
+${FILESYSTEM}     ext4
+${MACHINE}        powerloss
+${SMP}            2
+@{POLICIES}       reorder    torn    drop-all    drop-some
+@{AIMS}           flush    sync    restart    boot
+# Few keys, for making them takes an emulated processor long. A small cache and small batches are written often; LMDB's file grows by the smallest step
+# and is compacted at each start.
+${LOSS_CONF}      SEPARATOR=\n    ${SYNC_CONF}prune=550    dbcache=4    dbbatchsize=20000    keypool=5    filesystem=${FILESYSTEM}    ${EMPTY}
+${LEVELDB_CONF}   dbbackend=leveldb\n
+${LMDB_CONF}      dbbackend=lmdb\ndbmapsize=1\ndbcompact=1\n
+# Each block has a file of its own.
+${BENCH_CONF}     SEPARATOR=\n    regtest=1    fastprune=1    prune=1    connect=10.0.2.100:8333    dnsseed=0    maxtipage=2000000000    dbcache=4    keypool=5    ${EMPTY}
+# All but the 288 blocks that Core keeps.
+${PRUNE}          node-cli pruneblockchain $(($(node-cli getblockcount) - 290)) >/dev/null
+# Its answer says that the coins up to this height have been written and flushed.
+${FLUSH}          node-cli gettxoutsetinfo none | sed -n 's/.*"height": \\([0-9]*\\).*/\\1/p'
+
+*** Keywords ***
+Show What The Node Said
+    Run Keyword And Ignore Error    Guest    { journalctl -b --no-pager -o short-monotonic -u bitcoind | tail -n 60; systemctl --failed --no-pager; } >&2; false
+
+Start Machine
+    [Arguments]    ${conf}    &{options}
+    Start VM    ${MACHINE}    ${conf}    feeder=${FEEDER_PORT}    volatile=${True}    seed=${SEED}    smp=${SMP}    &{options}
+
+Make Wallets
+    [Documentation]    One with keys, one that watches a key of block 9, whose coins move in these blocks.
+    ${hash}=    Feeder    getblockhash    9
+    ${block}=    Feeder    getblock    ${hash}    2
+    VAR    ${WATCHED}    ${block}[tx][0][vout][0][scriptPubKey][desc]    scope=TEST
+    VAR    @{ADDRESSES}    @{EMPTY}    scope=TEST
+    Node    -named createwallet    wallet_name=savings    load_on_startup=true
+    Node    -named createwallet    wallet_name=watch    disable_private_keys=true    blank=true    load_on_startup=true
+    ${answer}=    Node    -rpcwallet=watch importdescriptors    [{"desc": "${WATCHED}", "timestamp": 0}]
+    Should Be True    ${answer}[0][success]
+    Use Wallet
+
+Use Wallet
+    [Documentation]    A new address; the answer says that it is kept.
+    ${address}=    Node    -rpcwallet=savings getnewaddress
+    Append To List    ${ADDRESSES}    ${address}
+
+Wallets Should Be Whole
+    FOR    ${address}    IN    @{ADDRESSES}
+        ${info}=    Node    -rpcwallet=savings getaddressinfo    ${address}
+        Should Be True    ${info}[ismine]    the wallet has lost the address ${address}
+    END
+
+Balance Should Be That Of The Coins
+    ${coins}=    Feeder    scantxoutset    start    ["${WATCHED}"]
+    ${balances}=    Node    -rpcwallet=watch getbalances
+    Should Be Equal As Numbers    ${balances}[mine][trusted]    ${coins}[total_amount]
+
+Cut
+    [Documentation]    One cut at a random moment after something was begun; returns what is known to be flushed.
+    [Arguments]    ${aim}    ${policy}    ${number}    ${flushed}
+    VAR    &{scripts}    flush=${FLUSH}    sync=sleep 60    restart=systemctl restart bitcoind    boot=true
+    VAR    ${script}    ${scripts}[${aim}]
+    IF    '${aim}' == 'boot'
+        Reboot    wait=${False}
+        ${moment}=    Random Number    ${SEED}    ${number}    3    25
+        Sleep    ${moment}
+        Cut Power    ${policy}
+        VAR    @{answers}    @{EMPTY}
+    ELSE
+        ${moment}=    Random Number    ${SEED}    ${number}    0.3    8
+        ${repeat}=    Evaluate    $aim == 'flush'
+        ${answers}=    Cut Power During    ${script}    ${moment}    ${policy}    repeat=${repeat}
+    END
+    IF    $answers and $answers[-1]
+        VAR    ${flushed}    ${answers}[-1]
+    END
+    RETURN    ${flushed}
+
+Sync With Power Cuts
+    [Documentation]    After each cut the node goes on by itself, with all that was known to be flushed.
+    [Arguments]    ${engine}    ${conf}
+    Start Machine    ${LOSS_CONF}${conf}
+    Node Is Up
+    Make Wallets
+    FOR    ${number}    IN RANGE    ${CUTS}
+        ${aim}=    Evaluate    $AIMS[$number % 4]
+        # another pairing of aims and policies with each seed and each round
+        ${policy}=    Evaluate    $POLICIES[($number + int($SEED) + $number // 4) % 4]
+        ${flushed}=    Coins Should Equal The Stock Node's
+        ${flushed}=    Cut    ${aim}    ${policy}    ${number}    ${flushed}
+        Begin Recovery    engine=${engine}    filesystem=${FILESYSTEM}    aim=${aim}    policy=${policy}    seed=${SEED}    number=${number}    flushed=${flushed}
+        Power On
+        Node Is Up
+        ${height}=    Node    getblockcount
+        End Recovery    ${height}
+        System Is Running
+        Should Be True    ${height} >= ${flushed}    blocks that were flushed are lost
+        Wallets Should Be Whole
+        Use Wallet
+    END
+    IF    not ${TO_THE_TOP}
+        Coins Should Equal The Stock Node's
+        RETURN
+    END
+    Wait For Height    ${TOP}    600
+    Coins Should Equal The Stock Node's At The Top
+    Balance Should Be That Of The Coins
+    ${good}=    Node    verifychain    4    6
+    Should Be True    ${good}
+
+What The Boot Ends In
+    [Documentation]    up: the node answers; rebuilt: so it does, after a damaged database; held: it
+    ...    waits for its owner and says why; no boot: the data partition cannot be used, it says so, too.
+    FOR    ${try}    IN RANGE    60
+        Sleep    5 s
+        ${console}=    Serial Log
+        IF    $console.count('! The node cannot start')    RETURN    no boot
+        ${result}=    Run Keyword And Return Status    Guest    node-cli getblockcount    10
+        IF    ${result}
+            RETURN    ${{'rebuilt' if '! A database is damaged' in $console else 'up'}}
+        END
+        IF    $console.count('stays stopped')    RETURN    held
+    END
+    Fail    the machine neither came up nor said why
+
+*** Test Cases ***
+A Power Cut During The First Boot
+    [Documentation]    While the data partition and its file system are being made.
+    Start Machine    ${LOSS_CONF}    wait=${False}
+    FOR    ${policy}    ${words}    IN    reorder    Repartition Root Disk    drop-some    Grow File System    torn    Starting bitcoind
+        Wait For Serial    ${words}    180
+        Cut Power    ${policy}
+        Power On    wait=${False}
+    END
+    Wait Until It Answers
+    Node Is Up
+    System Is Running
+
+LevelDB Survives Power Cuts
+    Sync With Power Cuts    leveldb    ${LEVELDB_CONF}
+
+LMDB Survives Power Cuts
+    Sync With Power Cuts    lmdb    ${LMDB_CONF}
+
+A Conversion Survives Power Cuts
+    [Documentation]    The node goes on with the old databases or with the new ones; in the end
+    ...    the conversion can be made.
+    [Tags]    long
+    Start Machine    ${LOSS_CONF}
+    Node Is Up
+    Wait For Height    1000    600
+    FOR    ${number}    IN RANGE    4
+        ${databases}=    Node    getdbinfo
+        VAR    ${engine}    ${databases}[0][backend]
+        ${other}=    Evaluate    {"lmdb": "leveldb", "leveldb": "lmdb"}[$engine]
+        ${flushed}=    Coins Should Equal The Stock Node's
+        ${moment}=    Random Number    ${SEED}    ${number}    1    12
+        Cut Power During    systemctl start node-convert@${other}    ${moment}    ${POLICIES}[${number}]
+        Begin Recovery    engine=${engine}    filesystem=${FILESYSTEM}    aim=conversion    policy=${POLICIES}[${number}]    seed=${SEED}    number=${number}    flushed=${flushed}
+        Power On
+        Node Is Up
+        ${height}=    Coins Should Equal The Stock Node's
+        End Recovery    ${height}
+        System Is Running
+    END
+    ${databases}=    Node    getdbinfo
+    ${other}=    Evaluate    {"lmdb": "leveldb", "leveldb": "lmdb"}[$databases[0]["backend"]]
+    Guest    systemctl start node-convert@${other}
+    Node Is Up
+    Coins Should Equal The Stock Node's
+
+Heavy Blocks And Pruning Survive Power Cuts
+    [Documentation]    A bench chain on regtest with small block files, of which the old ones are
+    ...    deleted again and again; each flush is of several megabytes.
+    [Tags]    long
+    ${chain}=    Start Bench Feeder    ${${FEEDER_PORT} + 2}    -blocks=400    -txs=300    -utxos=80000
+    FOR    ${engine}    IN    leveldb    lmdb
+        Start VM    ${MACHINE}    ${BENCH_CONF}dbbackend=${engine}\n    feeder=${${FEEDER_PORT} + 2}    volatile=${True}    seed=${SEED}    smp=${SMP}
+        Node Is Up
+        Wait For Height    320    900
+        FOR    ${number}    IN RANGE    4
+            ${flushed}=    Coins Should Equal The Stock Node's
+            ${moment}=    Random Number    ${SEED}    ${number}    1    12
+            ${answers}=    Cut Power During    ${PRUNE}; ${FLUSH}    ${moment}    ${POLICIES}[${number}]    repeat=${True}
+            IF    $answers
+                VAR    ${flushed}    ${answers}[-1]
+            END
+            Begin Recovery    engine=${engine}    filesystem=${FILESYSTEM}    aim=prune    policy=${POLICIES}[${number}]    seed=${SEED}    number=${number}    flushed=${flushed}
+            Power On
+            Node Is Up
+            ${height}=    Coins Should Equal The Stock Node's
+            End Recovery    ${height}
+            System Is Running
+            Should Be True    ${height} >= ${flushed}    blocks that were flushed are lost
+        END
+        ${info}=    Node    getblockchaininfo
+        Should Be True    ${info}[pruneheight] > 0
+        Wait For Height    ${chain}[height]    900
+        ${height}=    Coins Should Equal The Stock Node's
+        Should Be Equal    ${height}    ${chain}[height]
+    END
+    [Teardown]    Run Keywords    Run Keyword If Test Failed    Show What The Node Said    AND    Stop Feeder    AND    Start Feeder    ${FEEDER_PORT}
+
+A Lying Disk Is Found Out
+    [Documentation]    The negative control: flushes are acknowledged and ignored. Damage must be seen,
+    ...    and each time end in a sentence and a rebuild, or in one that says what to do.
+    [Tags]    long
+    VAR    ${harm}    ${0}
+    FOR    ${number}    IN RANGE    6
+        Start Machine    ${LOSS_CONF}${LEVELDB_CONF}
+        Node Is Up
+        Wait For Height    500    600
+        Let Disk Lie
+        ${answers}=    Cut Power During    ${FLUSH}    12    ${POLICIES}[${${number} % 2}]    repeat=${True}
+        Power On    wait=${False}
+        ${end}=    What The Boot Ends In
+        IF    '${end}' == 'up'
+            ${height}=    Node    getblockcount
+            ${end}=    Evaluate    'lost' if $answers and int($height) < int($answers[-1]) else 'recovered'
+        END
+        Log    ${number}: ${end}    console=${True}
+        IF    '${end}' != 'recovered'
+            VAR    ${harm}    ${${harm} + 1}
+        END
+    END
+    Should Be True    ${harm} > 0    a disk that ignores flushes was not found out

@@ -6,11 +6,16 @@
 #            IMAGE=FILE            image under test (default: the development image)
 #            DEVIMAGE_SUITE=NAME   Debian/Ubuntu release of the development image
 #            DIR=FOLDER            where bench-lmdb and bench-inputs write, on the disk in question
+#            CHAINGEN='OPTION...'  for chaingen, see support/chaingen -help
 #            CAIRN_ACCEL=kvm|tcg   skip the probe for KVM
 #            CAIRN_CACHE=DIR       downloads, compiler cache (default ~/.cache/cairn)
 #            CORE=DIR, CORE_REV=REV  for verify-source
 #            ONLY=NAME             for test: one stage (lint, unit, core, functional, robot)
-#            SUITE=NAME            for robot: one suite (boot, service, sync, config, tune)
+#            SUITE=NAME            for robot: one suite (boot, service, sync, …), all of it
+#            CUTS=N, SEED=N        for powerloss: power cuts for each engine, default 200, and first seed
+#            ENGINE=leveldb|lmdb   for powerloss-replay, default lmdb
+#            CHAIN=main|regtest    for powerloss-replay, default main
+#            STATES=N, SEED=N      for powerloss-replay, default 2000 and 1
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 
@@ -19,10 +24,10 @@ export BUILDROOT FORCE
 
 .PHONY: help run test lint unit core-test functional robot bootstrap source verify-source \
 	core core-tests devimage x86_64 rpi5 show-config qemu flash legal-info profile bench-lmdb \
-	bench-inputs clean distclean
+	bench-inputs chaingen powerloss powerloss-replay clean distclean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9_-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9_-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: bootstrap ## build everything, boot the node in QEMU and sync real blocks (Ctrl-A X quits)
 	@support/run
@@ -44,6 +49,10 @@ functional: bootstrap ## Bitcoin Core's functional tests of tests/core/functiona
 
 robot: bootstrap ## boot the image in QEMU and test it (IMAGE=, SUITE=)
 	@.venv/bin/python tests/run.py --only robot $(if $(IMAGE),--image $(IMAGE)) $(if $(SUITE),--suite $(SUITE))
+
+powerloss-replay: core ## thousands of power cuts from the trace of one node's disk (ENGINE=, CHAIN=, STATES=, SEED=)
+	@.venv/bin/python tests/powerloss/replay.py run --engine $(or $(ENGINE),lmdb) --chain $(or $(CHAIN),main) \
+		--states $(or $(STATES),2000) --seed $(or $(SEED),1)
 
 bootstrap: ## install the packages and Python tools the host lane needs
 	@support/bootstrap
@@ -92,6 +101,12 @@ bench-lmdb: bootstrap ## pages that LMDB writes per change, and what a read cost
 
 bench-inputs: bootstrap ## what looking up a block's inputs on several threads brings (DIR=)
 	@support/bench-inputs $(DIR)
+
+chaingen: bootstrap ## a chain to sync in benchmarks, out/bench/chain.blk (CHAINGEN=)
+	@support/chaingen $(CHAINGEN)
+
+powerloss: devimage ## power cuts of many machines (CUTS=200, SEED=1, IMAGE=); table in out/powerloss
+	@.venv/bin/python tests/powerloss/campaign.py $(if $(CUTS),--cuts $(CUTS)) $(if $(SEED),--seed $(SEED)) $(if $(IMAGE),--image $(IMAGE))
 
 clean: ## remove what was built (keeps the cache)
 	rm -rf out .venv

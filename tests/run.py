@@ -150,8 +150,9 @@ def lint(_: argparse.Namespace) -> Tally:
 
 
 def unit(options: argparse.Namespace) -> Tally:
-    """pytest on Cairn's own scripts, with the real daemon where a test asks for it."""
+    """pytest on Cairn's own scripts, with the real daemons where a test asks for them."""
     build("core-build")
+    build("core-build", "--stock")
     report = RESULTS / "unit.xml"
     subprocess.run(
         [str(BIN / "pytest"), "-q", "-p", "no:cacheprovider", f"--junitxml={report}", "tests/unit"],
@@ -298,6 +299,8 @@ def robot(options: argparse.Namespace) -> Tally:
         command += ["--exclude", "buildroot"]
     if options.suite:
         command += ["--suite", options.suite]
+    else:
+        command += ["--exclude", "long"]
     subprocess.run([*command, "tests/robot"], cwd=ROOT, check=False)
     if options.image and (target / "figures.json").exists():
         # For support/image-report; another suite's figures of the same image stay.

@@ -138,7 +138,7 @@ def lint(_: argparse.Namespace) -> Tally:
     tally.add(check("ruff", output_of([str(BIN / "ruff"), "check", "."])))
     tally.add(check("ruff format", output_of([str(BIN / "ruff"), "format", "--check", "."])))
     headers = []
-    for path in sorted((ROOT / "patches").glob("*/*.patch")):
+    for path in sorted([*ROOT.glob("patches/*/*.patch"), *ROOT.glob("bench/*/*.patch")]):
         text = path.read_text(errors="replace").split("\ndiff --git")[0]
         headers += [
             f"{path.relative_to(ROOT)} has no '{word}' in its header"

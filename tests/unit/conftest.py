@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,3 +13,24 @@ import pytest
 def root() -> Path:
     """The repository."""
     return Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def qemu_io() -> Callable[..., None]:
+    """An NBD client: runs commands of qemu-io on the disk behind a socket.
+
+    Nothing is flushed unless a command says so: with `-t writeback` no write is, and `abort`
+    ends the program without the flush of a close (and with a signal: no status to check).
+    """
+
+    def run(socket: Path, *commands: str) -> None:
+        command = ["qemu-io", "-t", "writeback", "-f", "raw", f"nbd+unix:///?socket={socket}"]
+        subprocess.run(
+            [*command, *(part for line in (*commands, "abort") for part in ("-c", line))],
+            check=False,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=30,
+        )
+
+    return run

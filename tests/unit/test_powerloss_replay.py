@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -168,22 +168,14 @@ def test_acknowledged() -> None:
 
 
 @pytest.mark.skipif(not shutil.which("nbdkit"), reason="needs nbdkit")
-def test_the_disk_writes_a_trace(tmp_path: Path) -> None:
+def test_the_disk_writes_a_trace(tmp_path: Path, qemu_io: Callable[..., None]) -> None:
     """Requests of a real NBD client and marks, in their order."""
     image = tmp_path / "disk.img"
     image.write_bytes(bytes(1 << 20))
     disk = VolatileDisk(image, tmp_path, 1, trace=tmp_path / "trace")
     disk.start()
-    address = f"nbd+unix:///?socket={disk.socket}"
     for script in (["write -P 1 0 4k", "flush"], ["write -f -P 2 4k 4k"], ["write -z 8k 4k"]):
-        arguments = [part for line in [*script, "abort"] for part in ("-c", line)]
-        subprocess.run(
-            ["qemu-io", "-t", "writeback", "-f", "raw", *arguments, address],
-            check=False,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=30,
-        )
+        qemu_io(disk.socket, *script)
         disk.ask(f"mark {script[0]}")
     disk.cut("drop-all")
     found = [(r.kind, r.offset, r.length) for r in request_trace.read(tmp_path / "trace")]

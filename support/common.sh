@@ -64,6 +64,12 @@ core_env() {
 	export BITCOIN_GENBUILD_NO_GIT=1
 }
 
+# What our programs link of Core, in this order: names of targets.
+CORE_LIBRARIES='bitcoin_common bitcoin_consensus bitcoin_util bitcoin_clientversion bitcoin_crypto secp256k1 univalue'
+
+# core_libraries TREE: their paths in a build tree, one a line.
+core_libraries() { for library in $CORE_LIBRARIES; do find "$1" -name "lib$library.a"; done; }
+
 # build_name BOARD [FRAGMENT...]: the folder below out/ of that combination.
 build_name() { echo "$*" | tr ' ' -; }
 

@@ -36,8 +36,9 @@ Show What The Node Said
     Run Keyword And Ignore Error    Guest    { journalctl -b --no-pager -o short-monotonic -u bitcoind | tail -n 60; systemctl --failed --no-pager; } >&2; false
 
 Start Machine
-    [Arguments]    ${conf}    &{options}
-    Start VM    ${MACHINE}    ${conf}    feeder=${FEEDER_PORT}    volatile=${True}    seed=${SEED}    smp=${SMP}    &{options}
+    [Documentation]    A text with an equals sign needs a variable: else it is taken for an option.
+    [Arguments]    ${conf}    ${feeder}=${FEEDER_PORT}    &{options}
+    Start VM    ${MACHINE}    ${conf}    feeder=${feeder}    volatile=${True}    seed=${SEED}    smp=${SMP}    &{options}
 
 Make Wallets
     [Documentation]    One with keys, one that watches a key of block 9, whose coins move in these blocks.
@@ -88,32 +89,44 @@ Cut
     END
     RETURN    ${flushed}
 
+Recover
+    [Documentation]    What must hold after a power cut: the node comes up by itself, with all that was
+    ...    known to be flushed and the stock node's coins. Returns the height, which is flushed now.
+    [Arguments]    ${engine}    ${aim}    ${policy}    ${number}    ${flushed}
+    Begin Recovery    engine=${engine}    filesystem=${FILESYSTEM}    aim=${aim}    policy=${policy}    seed=${SEED}    number=${number}    flushed=${flushed}
+    Power On
+    Node Is Up
+    ${height}=    Node    getblockcount
+    End Recovery    ${height}
+    Should Be True    ${height} >= ${flushed}    blocks that were flushed are lost
+    System Is Running
+    ${flushed}=    Coins Should Equal The Stock Node's
+    RETURN    ${flushed}
+
+Engines
+    [Documentation]    Returns that of the databases, and the other one.
+    ${databases}=    Node    getdbinfo
+    VAR    &{others}    lmdb=leveldb    leveldb=lmdb
+    VAR    ${engine}    ${databases}[0][backend]
+    RETURN    ${engine}    ${others}[${engine}]
+
 Sync With Power Cuts
     [Documentation]    After each cut the node goes on by itself, with all that was known to be flushed.
     [Arguments]    ${engine}    ${conf}
     Start Machine    ${LOSS_CONF}${conf}
     Node Is Up
     Make Wallets
+    ${flushed}=    Coins Should Equal The Stock Node's
     FOR    ${number}    IN RANGE    ${CUTS}
         ${aim}=    Evaluate    $AIMS[$number % 4]
         # another pairing of aims and policies with each seed and each round
         ${policy}=    Evaluate    $POLICIES[($number + int($SEED) + $number // 4) % 4]
-        ${flushed}=    Coins Should Equal The Stock Node's
         ${flushed}=    Cut    ${aim}    ${policy}    ${number}    ${flushed}
-        Begin Recovery    engine=${engine}    filesystem=${FILESYSTEM}    aim=${aim}    policy=${policy}    seed=${SEED}    number=${number}    flushed=${flushed}
-        Power On
-        Node Is Up
-        ${height}=    Node    getblockcount
-        End Recovery    ${height}
-        System Is Running
-        Should Be True    ${height} >= ${flushed}    blocks that were flushed are lost
+        ${flushed}=    Recover    ${engine}    ${aim}    ${policy}    ${number}    ${flushed}
         Wallets Should Be Whole
         Use Wallet
     END
-    IF    not ${TO_THE_TOP}
-        Coins Should Equal The Stock Node's
-        RETURN
-    END
+    IF    not ${TO_THE_TOP}    RETURN
     Wait For Height    ${TOP}    600
     Coins Should Equal The Stock Node's At The Top
     Balance Should Be That Of The Coins
@@ -161,22 +174,14 @@ A Conversion Survives Power Cuts
     Start Machine    ${LOSS_CONF}
     Node Is Up
     Wait For Height    1000    600
+    ${flushed}=    Coins Should Equal The Stock Node's
     FOR    ${number}    IN RANGE    4
-        ${databases}=    Node    getdbinfo
-        VAR    ${engine}    ${databases}[0][backend]
-        ${other}=    Evaluate    {"lmdb": "leveldb", "leveldb": "lmdb"}[$engine]
-        ${flushed}=    Coins Should Equal The Stock Node's
+        ${engine}    ${other}=    Engines
         ${moment}=    Random Number    ${SEED}    ${number}    1    12
         Cut Power During    systemctl start node-convert@${other}    ${moment}    ${POLICIES}[${number}]
-        Begin Recovery    engine=${engine}    filesystem=${FILESYSTEM}    aim=conversion    policy=${POLICIES}[${number}]    seed=${SEED}    number=${number}    flushed=${flushed}
-        Power On
-        Node Is Up
-        ${height}=    Coins Should Equal The Stock Node's
-        End Recovery    ${height}
-        System Is Running
+        ${flushed}=    Recover    ${engine}    conversion    ${POLICIES}[${number}]    ${number}    ${flushed}
     END
-    ${databases}=    Node    getdbinfo
-    ${other}=    Evaluate    {"lmdb": "leveldb", "leveldb": "lmdb"}[$databases[0]["backend"]]
+    ${engine}    ${other}=    Engines
     Guest    systemctl start node-convert@${other}
     Node Is Up
     Coins Should Equal The Stock Node's
@@ -187,23 +192,18 @@ Heavy Blocks And Pruning Survive Power Cuts
     [Tags]    long
     ${chain}=    Start Bench Feeder    ${${FEEDER_PORT} + 2}    -blocks=400    -txs=300    -utxos=80000
     FOR    ${engine}    IN    leveldb    lmdb
-        Start VM    ${MACHINE}    ${BENCH_CONF}dbbackend=${engine}\n    feeder=${${FEEDER_PORT} + 2}    volatile=${True}    seed=${SEED}    smp=${SMP}
+        VAR    ${conf}    ${BENCH_CONF}dbbackend=${engine}\n
+        Start Machine    ${conf}    feeder=${${FEEDER_PORT} + 2}
         Node Is Up
         Wait For Height    320    900
+        ${flushed}=    Coins Should Equal The Stock Node's
         FOR    ${number}    IN RANGE    4
-            ${flushed}=    Coins Should Equal The Stock Node's
             ${moment}=    Random Number    ${SEED}    ${number}    1    12
             ${answers}=    Cut Power During    ${PRUNE}; ${FLUSH}    ${moment}    ${POLICIES}[${number}]    repeat=${True}
             IF    $answers
                 VAR    ${flushed}    ${answers}[-1]
             END
-            Begin Recovery    engine=${engine}    filesystem=${FILESYSTEM}    aim=prune    policy=${POLICIES}[${number}]    seed=${SEED}    number=${number}    flushed=${flushed}
-            Power On
-            Node Is Up
-            ${height}=    Coins Should Equal The Stock Node's
-            End Recovery    ${height}
-            System Is Running
-            Should Be True    ${height} >= ${flushed}    blocks that were flushed are lost
+            ${flushed}=    Recover    ${engine}    prune    ${POLICIES}[${number}]    ${number}    ${flushed}
         END
         ${info}=    Node    getblockchaininfo
         Should Be True    ${info}[pruneheight] > 0

@@ -406,15 +406,17 @@ class CairnVM:
 
     # -- feeder ----------------------------------------------------------------------
 
+    def _start_feeder(self, directory: Path, port: int, network: str, *more: str) -> None:
+        self.feeder_options = ["--dir", str(directory), "--port", str(port), "--network", network]
+        self._run_host(str(ROOT / "support/feeder"), "start", *self.feeder_options, *more)
+
     @keyword
     def start_feeder(self, port: int = 18655, network: str = "main") -> None:
         """Starts the stock daemon on this machine's loopback.
 
         On network ``main`` it has the real blocks, on ``regtest`` an empty chain.
         """
-        directory = str(ROOT / f"out/robot/feeder-{network}-{port}")
-        self.feeder_options = ["--dir", directory, "--port", str(port), "--network", network]
-        self._run_host(str(ROOT / "support/feeder"), "start", *self.feeder_options)
+        self._start_feeder(ROOT / f"out/robot/feeder-{network}-{port}", port, network)
 
     @keyword
     def start_bench_feeder(self, port: int, *options: str) -> dict[str, Any]:
@@ -427,9 +429,8 @@ class CairnVM:
         blocks = directory / "chain.blk"
         command = [str(ROOT / "support/chaingen"), f"-out={blocks}", "-scripts=open", *options]
         chain = json.loads(self._run_host(*command))
-        self.feeder_options = ["--dir", str(directory), "--port", str(port), "--network", "regtest"]
-        more = ["--blocks", str(blocks), "--top", str(chain["height"])]
-        self._run_host(str(ROOT / "support/feeder"), "start", *self.feeder_options, *more)
+        more = ("--blocks", str(blocks), "--top", str(chain["height"]))
+        self._start_feeder(directory, port, "regtest", *more)
         return chain
 
     @keyword

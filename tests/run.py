@@ -21,6 +21,7 @@ import argparse
 import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -36,6 +37,9 @@ OUT = ROOT / "out"
 RESULTS = OUT / "test"
 BIN = Path(sys.executable).parent
 SCRIPT_LINES_MAX = 150
+#: How Boost.Test and Python say what failed, among all that the code under test prints.
+FAILURE = re.compile(r"error: in |^[\w.]+(Error|Exception)\b")
+FAILURE_LINES_MAX = 10
 PATCH_HEADER = ("What:", "Why:", "Upstream status:", "How to drop:")
 
 
@@ -68,6 +72,14 @@ def build(*command: str) -> None:
         raise StageError(f"support/{' '.join(command)} failed, see its message above")
 
 
+def say_why(log: str) -> None:
+    """Prints the lines of a test's log that say what failed, or else the last ones."""
+    lines = log.rstrip().splitlines()
+    said = [line for line in lines if FAILURE.search(line)] or lines[-5:]
+    for line in said[:FAILURE_LINES_MAX]:
+        print(f"    {line}")
+
+
 def junit(path: Path) -> Tally:
     """Counts the outcomes in a JUnit XML file."""
     if not path.exists():
@@ -78,6 +90,7 @@ def junit(path: Path) -> Tally:
         if kinds & {"failure", "error"}:
             tally.failed += 1
             print(f"FAILED: {case.get('classname', '')} {case.get('name', '')}")
+            say_why(case.findtext("system-out", ""))
         elif "skipped" in kinds or case.get("status") in {"disabled", "notrun"}:
             tally.skipped += 1
         else:
@@ -194,6 +207,7 @@ def unit_suites(engine: str) -> Tally:
             else:
                 tally.failed += 1
                 print(f"FAILED: {suite} with {engine} (see out/test/core-{engine}/{suite}.log)")
+                say_why((RESULTS / f"core-{engine}/{suite}.log").read_text(errors="replace"))
     return tally
 
 
@@ -210,15 +224,20 @@ def thread_sanitizer() -> Tally:
     elif not tally.failed:
         tally.failed += 1
         print("FAILED: the thread sanitizer found a data race (see out/test/core-tsan.log)")
+        say_why(races.read_text(errors="replace"))
     return tally
 
 
 def core(_: argparse.Namespace) -> Tally:
     """Bitcoin Core's own unit tests, each suite a test, with LevelDB and with LMDB."""
     build("core-build", "--tests")
+    # Boost.Test colours its errors in files, too.
+    os.environ["BOOST_TEST_COLOR_OUTPUT"] = "no"
     report = RESULTS / "core.xml"
     command = ["ctest", "--test-dir", str(OUT / "core/build"), "--output-junit", str(report)]
     command += ["-j", str(os.cpu_count() or 1), "--output-on-failure", "--no-tests=error"]
+    # Of a long output the report would have the beginning only, and not the error.
+    command += ["--test-output-size-failed", str(1 << 30)]
     with (RESULTS / "core.log").open("w") as log:
         subprocess.run(command, check=False, stdout=log, stderr=subprocess.STDOUT)
     tally = junit(report)
@@ -251,12 +270,14 @@ def functional_with(engine: str) -> Tally:
     command += ["--jobs", str((os.cpu_count() or 1) * 2), "--quiet", f"--resultsfile={report}"]
     command += [f"--tmpdirprefix={RESULTS}"]
     environment = {**os.environ, "BITCOIND": str(daemon)}
-    with (RESULTS / f"functional-{engine}.log").open("w") as log:
+    output = RESULTS / f"functional-{engine}.log"
+    with output.open("w") as log:
         subprocess.run(command, check=False, stdout=log, stderr=subprocess.STDOUT, env=environment)
     if not report.exists():
         raise StageError(
             f"upstream's test runner wrote no result, see out/test/functional-{engine}.log"
         )
+    said = output.read_text(errors="replace")
     tally = Tally()
     with report.open(newline="") as stream:
         for row in csv.DictReader(stream):
@@ -269,6 +290,9 @@ def functional_with(engine: str) -> Tally:
             else:
                 tally.failed += 1
                 print(f"FAILED: {row['test']} (see out/test/functional-{engine}.log)")
+                _, _, rest = said.partition(f" - {row['test']} failed, Duration: ")
+                # up to the next test's heading, or to the table at the end
+                say_why(re.split(r"\n\d+/\d+ - |\nTEST +\|", rest, maxsplit=1)[0])
     missing = len(names) - tally.passed - tally.failed - tally.skipped
     if missing > 0:
         print(f"FAILED: {missing} functional tests of the list were not run with {engine}")

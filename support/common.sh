@@ -122,13 +122,14 @@ check_sdist() {
 		die "wrong hash of ${1##*/}: sha256 is $got, expected $2; remove the file and try again"
 }
 
-# apply_patches DIR PATCHDIR...: applies all PATCHDIR/*.patch, in order, to the source in
-# DIR. The log is DIR.patch.log.
+# apply_patches DIR PATCHES...: applies each PATCHES, a patch or a folder's *.patch in order,
+# to the source in DIR. The log is DIR.patch.log.
 apply_patches() {
 	source_dir=$1
 	shift
 	for folder; do
-		for file in "$folder"/*.patch; do
+		if [ -d "$folder" ]; then set -- "$folder"/*.patch; else set -- "$folder"; fi
+		for file; do
 			[ -e "$file" ] || continue
 			say "applying ${file##*/}"
 			patch -d "$source_dir" -p1 --forward --fuzz=0 <"$file" >"$source_dir.patch.log" 2>&1 ||

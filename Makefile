@@ -6,6 +6,7 @@
 #            IMAGE=FILE            image under test (default: the development image)
 #            DEVIMAGE_SUITE=NAME   Debian/Ubuntu release of the development image
 #            DIR=FOLDER            where bench-lmdb and bench-inputs write, on the disk in question
+#            BENCH='OPTION...'     for bench, see bench/compare.py
 #            CHAINGEN='OPTION...'  for chaingen, see support/chaingen -help
 #            CAIRN_ACCEL=kvm|tcg   skip the probe for KVM
 #            CAIRN_CACHE=DIR       downloads, compiler cache (default ~/.cache/cairn)
@@ -24,7 +25,7 @@ export BUILDROOT FORCE
 
 .PHONY: help run test lint unit core-test functional robot bootstrap source verify-source \
 	core core-tests devimage x86_64 rpi5 show-config qemu flash legal-info profile bench-lmdb \
-	bench-inputs chaingen powerloss powerloss-replay clean distclean
+	bench bench-inputs chaingen powerloss powerloss-replay clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9_-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -101,6 +102,9 @@ bench-lmdb: bootstrap ## pages that LMDB writes per change, and what a read cost
 
 bench-inputs: bootstrap ## what looking up a block's inputs on several threads brings (DIR=)
 	@support/bench-inputs $(DIR)
+
+bench: bootstrap ## sync a chain with stock Core and with Cairn's, in turn; report docs/performance.md (BENCH=)
+	@support/bench $(BENCH)
 
 chaingen: bootstrap ## a chain to sync in benchmarks, out/bench/chain.blk (CHAINGEN=)
 	@support/chaingen $(CHAINGEN)

@@ -382,6 +382,7 @@ public:
         summary.pushKV("best_block", m_tip.GetHash().GetHex());
         summary.pushKV("filled_blocks", m_options.blocks);
         summary.pushKV("full_blocks", m_full);
+        summary.pushKV("tail", m_options.tail);
         summary.pushKV("transactions", m_txs);
         summary.pushKV("inputs", m_inputs);
         summary.pushKV("outputs", m_outputs);

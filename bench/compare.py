@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""Syncs a chain with stock Core and with Cairn's, in turn, under the same limits.
+
+usage: bench/compare.py [--scenario NAME]... [--variant NAME]... [--runs N] [--seconds S]
+                        [--out FILE] [--list]
+  --scenario NAME  of bench/plan.py; default all of them
+  --variant NAME   of bench/plan.py; default stock, leveldb, lmdb ("product"); "ablations"
+                   stands for the builds without one part, "candidates" for those with one more
+  --runs N         rounds; each has every variant in every scenario once, default 3
+  --seconds S      begins no round that would probably end later than this, default no end
+  --out FILE       results so far, in JSON, rewritten after each run; a file that is there is gone
+                   on with if chains and machine are the same; default out/bench/results.json
+  --list           prints scenarios and variants
+
+Needs root, for control groups, loop devices and file systems. Builds what is missing with
+support/core-build, 5 to 20 minutes each, and makes the chains with support/chaingen, in
+out/bench. Then bench/performance.py makes the report.
+Errors: no root, results of another machine, a daemon that ends: one sentence, exit 1; what was
+measured before is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from limits import LimitError
+from plan import ABLATIONS, CANDIDATES, CHAINS, PRODUCT, SCENARIOS, VARIANTS, Scenario, Variant
+from run_node import ROOT, Chain, RunError, measure
+
+OUT = ROOT / "out/bench"
+
+
+class BenchError(Exception):
+    """The benchmark cannot go on; the text says why and what to do."""
+
+
+def say(text: str) -> None:
+    """Progress, on stderr."""
+    print(f"--> {time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+def first_line(*command: str) -> str:
+    """The first line that a command prints."""
+    result = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
+    return result.stdout.strip().split("\n")[0]
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on."""
+    cpuinfo = Path("/proc/cpuinfo").read_text()
+    models = [
+        line.partition(":")[2].strip() for line in cpuinfo.splitlines() if "model name" in line
+    ]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "processor": models[0] if models else platform.machine(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(memory / 2**30, 1),
+        "virtual": "hypervisor" in cpuinfo,
+        "kernel": platform.release().split("-")[0],
+        "compiler": first_line("c++", "--version"),
+    }
+
+
+def load(path: Path) -> dict[str, Any]:
+    """A JSON file, empty when there is none."""
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise BenchError(f"{path} cannot be read ({error}); remove it or name another") from None
+
+
+def make_chain(name: str, options: tuple[str, ...], folder: Path) -> tuple[Path, dict[str, Any]]:
+    """A chain and its summary; made when it is not there."""
+    path = folder / f"{name}.blk"
+    described = path.with_suffix(".json")
+    if not path.exists() or not described.exists():
+        say(f"making the chain '{name}'")
+        command = [str(ROOT / "support/chaingen"), f"-out={path}", *options]
+        made = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        described.write_text(made.stdout)
+    return path, load(described)
+
+
+@contextmanager
+def feeder(path: Path) -> Iterator[int]:
+    """The peer that serves the chain; yields its port."""
+    command = [sys.executable, str(ROOT / "bench/feeder.py"), str(path), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            line = process.stdout.readline()
+            if not line.startswith("port="):
+                raise BenchError(f"the feeder did not start with {path}; see its words above")
+            yield int(line.split()[0].partition("=")[2])
+        finally:
+            process.terminate()
+
+
+def chosen(options: argparse.Namespace) -> tuple[list[Scenario], list[Variant]]:
+    """What the command line names, in the plan's order."""
+    names = set(options.variant or ["product"])
+    groups = {"product": PRODUCT, "ablations": ABLATIONS, "candidates": CANDIDATES}
+    for group, members in groups.items():
+        if group in names:
+            names = names - {group} | {variant.name for variant in members}
+    wanted = set(options.scenario or [scenario.name for scenario in SCENARIOS])
+    unknown = (names - {v.name for v in VARIANTS}) | (wanted - {s.name for s in SCENARIOS})
+    if unknown:
+        raise BenchError(f"unknown: {', '.join(sorted(unknown))}; --list has the names")
+    return (
+        [scenario for scenario in SCENARIOS if scenario.name in wanted],
+        [variant for variant in VARIANTS if variant.name in names],
+    )
+
+
+def keep(results: dict[str, Any], store: Path) -> None:
+    """Writes the results; a power cut leaves the old or the new ones."""
+    store.with_suffix(".new").write_text(json.dumps(results, indent=1) + "\n")
+    store.with_suffix(".new").rename(store)
+
+
+def rounds(options: argparse.Namespace, results: dict[str, Any], store: Path) -> None:
+    """All runs; results are stored after each."""
+    scenarios, variants = chosen(options)
+    for variant in variants:
+        subprocess.run([str(ROOT / "support/core-build"), *variant.build], check=True)
+    names = {scenario.chain: CHAINS[scenario.chain] for scenario in scenarios}
+    chains = {name: make_chain(name, words, OUT) for name, words in names.items()}
+    if results.setdefault("machine", machine()) != machine():
+        raise BenchError(f"{store} is of another machine; name another file with --out")
+    for name, (_, summary) in chains.items():
+        facts = {key: value for key, value in summary.items() if key != "input_ages"}
+        if results.setdefault("chains", {}).setdefault(name, facts) != facts:
+            raise BenchError(f"{store} is of another chain '{name}'; name another file with --out")
+    runs: list[dict[str, Any]] = results.setdefault("runs", [])
+    began, first = time.monotonic(), 1 + max((run["round"] for run in runs), default=0)
+    with ExitStack() as stack:
+        served = {
+            name: Chain(summary, stack.enter_context(feeder(path)))
+            for name, (path, summary) in chains.items()
+        }
+        for number in range(first, first + options.runs):
+            spent = time.monotonic() - began
+            done = number - first
+            if options.seconds and done and spent + spent / done > options.seconds:
+                say(f"stops after {done} rounds: another one would pass {options.seconds} s")
+                return
+            for scenario in scenarios:
+                # Each begins a round in turn: what drifts with time hits all alike.
+                turn = number % len(variants)
+                for variant in variants[turn:] + variants[:turn]:
+                    say(f"round {number}, {scenario.name}, {variant.name}")
+                    names_run = (scenario.name, variant.name)
+                    figures = measure(
+                        scenario,
+                        variant,
+                        served[scenario.chain],
+                        OUT / "work",
+                        check=names_run not in {(run["scenario"], run["variant"]) for run in runs},
+                    )
+                    say(f"sync {figures['sync_s']:.0f} s, written {figures['written_mib']:.0f} MiB")
+                    run = dict(zip(("scenario", "variant"), names_run, strict=True))
+                    rounded = {key: round(value, 3) for key, value in figures.items()}
+                    runs.append({"round": number, **run, **rounded})
+                    keep(results, store)
+
+
+def main() -> int:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description="Syncs a chain with stock Core and with Cairn's.")
+    parser.add_argument("--scenario", action="append", help="limits, default all")
+    parser.add_argument("--variant", action="append", help="build, default those of the product")
+    parser.add_argument("--runs", type=int, default=3, help="rounds (3)")
+    parser.add_argument("--seconds", type=int, default=0, help="begin no round that ends later")
+    parser.add_argument("--out", type=Path, default=OUT / "results.json", help="results")
+    parser.add_argument("--list", action="store_true", help="print scenarios and variants")
+    options = parser.parse_args()
+    if options.list:
+        for item in (*SCENARIOS, *VARIANTS):
+            print(f"{item.name:14} {item.title}")
+        return 0
+    OUT.mkdir(parents=True, exist_ok=True)
+    try:
+        if os.geteuid():
+            raise BenchError("root is needed, for control groups and loop devices; run it as root")
+        rounds(options, load(options.out), options.out)
+    except (BenchError, LimitError, RunError) as error:
+        print(f"compare.py: {error}", file=sys.stderr)
+        return 1
+    except subprocess.CalledProcessError as error:
+        print(f"compare.py: {Path(error.cmd[0]).name} failed, see its words above", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+"""What a benchmark's daemon may use: memory, by a control group, and a device of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+CGROUPS = Path("/sys/fs/cgroup")
+SECTOR = 512  # bytes, in /sys/block/*/stat whatever the device has
+MIB = 1 << 20
+
+
+class LimitError(Exception):
+    """The limits cannot be set; the text says what to do."""
+
+
+class MemoryGroup:
+    """A control group whose processes, and the page cache they fill, get so much memory."""
+
+    def __init__(self, mib: int | None) -> None:
+        """``mib``: the limit in MiB, None for none. Raises LimitError."""
+        self._path: Path | None = None
+        if mib is None:
+            return
+        # Version 2, or version 1 where the memory controller still is there.
+        if "memory" in _words(CGROUPS / "cgroup.controllers"):
+            parent, limit = CGROUPS, "memory.max"
+            switch = CGROUPS / "cgroup.subtree_control"
+        else:
+            parent, limit, switch = CGROUPS / "memory", "memory.limit_in_bytes", None
+        path = parent / f"cairn-bench-{os.getpid()}"
+        try:
+            if switch and "memory" not in _words(switch):
+                switch.write_text("+memory")
+            path.mkdir(exist_ok=True)
+            (path / limit).write_text(str(mib * MIB))
+        except OSError as error:
+            raise LimitError(
+                f"the memory cannot be limited ({error}); run as root, on a system with control"
+                " groups, or choose a scenario without a limit"
+            ) from None
+        self._path = path
+
+    def join(self) -> None:
+        """Puts the calling process into the group: for Popen's preexec_fn."""
+        if self._path:
+            (self._path / "cgroup.procs").write_text(str(os.getpid()))
+
+    def close(self) -> None:
+        """Removes the group; its processes must have ended."""
+        if self._path:
+            self._path.rmdir()
+
+
+def _words(path: Path) -> list[str]:
+    """The words of a file, none when there is no such file."""
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a device was told so far."""
+
+    bytes: int  # written
+    writes: int  # requests
+    flushes: int  # requests to empty its cache
+
+    def __sub__(self, before: Written) -> Written:
+        """What came between."""
+        return Written(
+            self.bytes - before.bytes, self.writes - before.writes, self.flushes - before.flushes
+        )
+
+
+class Disk:
+    """An empty ext4 file system on a loop device, as fast as the disk below or limited."""
+
+    def __init__(self, folder: Path, limits: dict[str, str] | None, size: str = "6G") -> None:
+        """Makes it in ``folder`` and mounts it on ``mnt`` there.
+
+        ``limits``: the environment of support/slow-disk; None: no limit. Raises LimitError.
+        """
+        self._folder = folder
+        self.path = folder / "mnt"
+        self._script(limits, size, "up")
+        source = subprocess.run(
+            ["findmnt", "-no", "SOURCE", str(self.path)], check=True, capture_output=True, text=True
+        ).stdout.strip()
+        self._stat = Path("/sys/block") / Path(source).name / "stat"
+
+    def _script(self, limits: dict[str, str] | None, size: str, word: str) -> None:
+        environment = {**os.environ, "SLOW_SIZE": size}
+        environment |= {"SLOW_LIMITS": ""} if limits is None else limits
+        result = subprocess.run(
+            [str(ROOT / "support/slow-disk"), word, str(self._folder)],
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        if result.returncode:
+            raise LimitError(result.stderr.strip() or "support/slow-disk failed")
+
+    def written(self) -> Written:
+        """What reached the device up to now."""
+        # Documentation/block/stat.rst: write I/Os, merges, sectors are fields 5 to 7, flushes 16
+        fields = [int(field) for field in self._stat.read_text().split()]
+        return Written(fields[6] * SECTOR, fields[4], fields[15] if len(fields) > 15 else 0)
+
+    def sync(self) -> None:
+        """Writes what the page cache still has."""
+        subprocess.run(["sync", "-f", str(self.path)], check=True)
+
+    def close(self) -> None:
+        """Unmounts and removes it."""
+        self._script(None, "0", "down")

@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+"""Makes docs/performance.md, with its plots, from the results of bench/compare.py.
+
+usage: bench/performance.py [RESULTS.json] [--out FILE]
+  RESULTS.json  default out/bench/results.json
+  --out FILE    default docs/performance.md; plots are beside it, performance-*.svg
+
+Every figure is a median over the rounds. A ratio is the median of the ratios round by round,
+base to variant, with the smallest and the largest: larger than 1 is better than the base.
+Errors: results that are missing or of another program: one sentence, exit 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from plan import CLAIMS, PRODUCT, SCENARIOS, VARIANTS, Claim, Scenario
+
+ROOT = Path(__file__).resolve().parents[1]
+#: Figures of the tables: key, heading, decimals, and whether a ratio says something.
+FIGURES = [
+    ("sync_s", "sync, s", 0, True),
+    ("cpu_s", "CPU, s", 0, True),
+    ("rss_mib", "peak RSS, MiB", 0, True),
+    ("rss_anonymous_mib", "of it anonymous, MiB", 0, False),
+    ("written_mib", "written, MiB", 0, True),
+    ("written_per_block_kib", "a block, KiB", 0, False),
+    ("flushes", "flushes of the device", 0, False),
+    ("stop_s", "last flush and stop, s", 1, True),
+    ("restart_s", "restart, s", 1, True),
+    ("verify_s", "startup verification, s", 1, True),
+]
+#: The project's aims, as ratios of the better engine to stock: figure, scenario, least ratio.
+AIMS = [
+    ("sync_s", "sd-1g", 2.0, "sync on an SD card with 1 GiB"),
+    ("sync_s", "fast", 1.3, "sync without limits of the disk"),
+    ("verify_s", "fast-scaled", 4.6, "startup verification"),
+    ("written_mib", "sd-1g", 2.0, "bytes written"),
+    ("rss_mib", "sd-1g", 1.0, "peak RSS"),
+]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Base to variant, over the rounds that have both."""
+
+    middle: float
+    least: float
+    most: float
+    rounds: int
+
+    def __str__(self) -> str:
+        """Median, and the spread when there is one."""
+        spread = f" ({self.least:.2f} to {self.most:.2f})" if self.rounds > 1 else ""
+        return f"{self.middle:.2f}{spread}"
+
+
+class Results:
+    """The runs of one file, by scenario, variant and round."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        """Raises KeyError when it is something else."""
+        self.machine: dict[str, Any] = data["machine"]
+        self.chain: dict[str, Any] = data["chain"]
+        self._runs: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
+        for run in data["runs"]:
+            self._runs.setdefault((run["scenario"], run["variant"]), {})[run["round"]] = run
+
+    def runs(self, scenario: str, variant: str) -> dict[int, dict[str, Any]]:
+        """By round."""
+        return self._runs.get((scenario, variant), {})
+
+    def value(self, scenario: str, variant: str, figure: str) -> float | None:
+        """The median over the rounds."""
+        values = [run[figure] for run in self.runs(scenario, variant).values() if figure in run]
+        return median(values) if values else None
+
+    def ratio(self, scenario: str, base: str, variant: str, figure: str) -> Ratio | None:
+        """Of rounds that have both, none if there are none."""
+        bases, others = self.runs(scenario, base), self.runs(scenario, variant)
+        ratios = [
+            bases[number][figure] / others[number][figure]
+            for number in bases.keys() & others.keys()
+            if bases[number].get(figure) and others[number].get(figure)
+        ]
+        if not ratios:
+            return None
+        return Ratio(median(ratios), min(ratios), max(ratios), len(ratios))
+
+    def variants(self, scenario: str) -> list[str]:
+        """Those measured in it, in the plan's order."""
+        return [variant.name for variant in VARIANTS if self.runs(scenario, variant.name)]
+
+
+def table(results: Results, scenario: Scenario, base: str) -> list[str]:
+    """A table of all figures: one row each, one column a variant."""
+    variants = results.variants(scenario.name)
+    titles = {variant.name: variant.title for variant in VARIANTS}
+    lines = ["| | " + " | ".join(titles[name] for name in variants) + " |"]
+    lines.append("|---|" + "---:|" * len(variants))
+    for key, heading, decimals, compare in FIGURES:
+        cells = []
+        for name in variants:
+            value = results.value(scenario.name, name, key)
+            cell = "" if value is None else f"{value:.{decimals}f}"
+            ratio = results.ratio(scenario.name, base, name, key)
+            if compare and ratio and name != base:
+                cell += f"; **{ratio}**"
+            cells.append(cell)
+        lines.append(f"| {heading} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def verdict(claim: Claim, ratio: Ratio) -> str:
+    """In words, what the ratio says of the claim."""
+    if ratio.least <= 1.0 <= ratio.most and ratio.middle < claim.low:
+        return "not seen: the rounds lie on both sides of 1"
+    if ratio.middle < 1.0:
+        return "the opposite"
+    if ratio.middle < claim.low:
+        return "smaller"
+    return "as claimed" if ratio.middle <= claim.high * 1.05 else "larger"
+
+
+def claims(results: Results) -> list[str]:
+    """The table of what others measured."""
+    titles = {scenario.name: scenario.title for scenario in SCENARIOS}
+    lines = ["| Claim | source | conditions here | ratio here | verdict |", "|---|---|---|---|---|"]
+    for claim in CLAIMS:
+        for scenario in claim.scenarios:
+            ratio = results.ratio(scenario, claim.base, claim.variant, claim.figure)
+            if ratio:
+                lines.append(
+                    f"| {claim.text} | {claim.source} | {titles[scenario]} | {ratio} | "
+                    f"{verdict(claim, ratio)} |"
+                )
+    return lines
+
+
+def aims(results: Results) -> list[str]:
+    """The project's aims and what was reached, with the engine that node-tune would take."""
+    lines = ["| Aim, stock / Cairn | scenario | LevelDB | LMDB |", "|---|---|---|---|"]
+    for figure, scenario, least, text in AIMS:
+        cells = []
+        for name in ("leveldb", "lmdb"):
+            ratio = results.ratio(scenario, "stock", name, figure)
+            met = "" if not ratio else ": reached" if ratio.middle >= least else ": not reached"
+            cells.append(f"{ratio}{met}" if ratio else "not measured")
+        lines.append(f"| {text} ≥ {least} | {scenario} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def plot(results: Results, figure: str, title: str, path: Path) -> None:
+    """Bars of one figure, scenario by scenario, whiskers over the rounds."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+
+    # The same results give the same bytes.
+    matplotlib.rcParams |= {"svg.hashsalt": "cairn", "svg.fonttype": "none", "font.size": 9}
+    shown = [s for s in SCENARIOS if len(results.variants(s.name)) > 1]
+    figure_plot, axes = plt.subplots(figsize=(7, 3))
+    width = 0.8 / len(PRODUCT)
+    for place, variant in enumerate(PRODUCT):
+        bars, low, high, at = [], [], [], []
+        for index, scenario in enumerate(shown):
+            runs = results.runs(scenario.name, variant.name).values()
+            values = [run[figure] for run in runs if figure in run]
+            if values:
+                middle = median(values)
+                bars.append(middle)
+                low.append(middle - min(values))
+                high.append(max(values) - middle)
+                at.append(index + (place - (len(PRODUCT) - 1) / 2) * width)
+        axes.bar(at, bars, width * 0.9, yerr=[low, high], capsize=2, label=variant.title)
+    axes.set_xticks(range(len(shown)), [scenario.name for scenario in shown])
+    axes.set_ylabel(title)
+    axes.legend(frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure_plot.tight_layout()
+    figure_plot.savefig(path, metadata={"Date": None})
+    plt.close(figure_plot)
+
+
+def page(results: Results) -> str:
+    """The report, in Markdown."""
+    chain, machine = results.chain, results.machine
+    lines = ["# Performance", ""]
+    lines += [
+        "Made by `bench/performance.py` from a run of `make bench`; what it means and how it is"
+    ]
+    lines += ["measured: [benchmarks.md](benchmarks.md).", ""]
+    lines += ["- Machine: " + ", ".join(f"{key} {value}" for key, value in machine.items())]
+    lines += [
+        f"- Chain: {chain['bytes'] / 1e9:.2f} GB, {chain['height']} blocks,"
+        f" {chain['transactions']} transactions, {chain['inputs']} inputs, {chain['utxos']} UTXOs"
+        f" at the end, seed {chain['seed']} ([bench-chain.md](bench-chain.md))"
+    ]
+    lines += [
+        "- Figures are medians of the rounds. In bold: the first column's figure divided by this"
+    ]
+    lines += ["  one's, larger than 1 is better; in brackets its range over the rounds.", ""]
+    lines += ["## Aims", "", *aims(results), ""]
+    lines += ["![Seconds of a sync](performance-sync.svg)", ""]
+    lines += ["![MiB written in a sync](performance-written.svg)", ""]
+    for scenario in SCENARIOS:
+        if not results.variants(scenario.name):
+            continue
+        lines += [f"## {scenario.name}: {scenario.title}", ""]
+        names = results.variants(scenario.name)
+        count = max(len(results.runs(scenario.name, name)) for name in names)
+        lines += [f"Rounds: {count}.", "", *table(results, scenario, names[0]), ""]
+    lines += ["## What others measured, measured here", "", *claims(results), ""]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description="Makes the report of a benchmark.")
+    parser.add_argument("results", nargs="?", type=Path, default=ROOT / "out/bench/results.json")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs/performance.md")
+    options = parser.parse_args()
+    try:
+        results = Results(json.loads(options.results.read_text()))
+        options.out.write_text(page(results))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        print(
+            f"performance.py: {options.results} are no results of bench/compare.py"
+            f" ({type(error).__name__}: {error}); run make bench first",
+            file=sys.stderr,
+        )
+        return 1
+    plot(results, "sync_s", "seconds", options.out.with_name(f"{options.out.stem}-sync.svg"))
+    plot(
+        results,
+        "written_mib",
+        "MiB written",
+        options.out.with_name(f"{options.out.stem}-written.svg"),
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""What `make bench` compares: scenarios, variants of the daemon, and the claims to be judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: A microSD card of the better sort: read and write requests and bytes a second. Application
+#: performance class A1 asks for 1,500 random reads and 500 random writes a second, A2 for 4,000 and
+#: 2,000 with a command queue (SD Association); between them lies what the Pi's card reader gets.
+SD = {
+    "SLOW_DELAY": "0",
+    "SLOW_LIMITS": "iops-read=2000,iops-write=700,bps-read=80000000,bps-write=25000000",
+}
+
+
+#: What is synced: options of support/chaingen. "small" is for scenarios in which an engine writes
+#: so much that the standard chain, 2.2 GB, would take hours on a card.
+CHAINS = {"standard": (), "small": ("-blocks=500", "-utxos=750000")}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Under what limits, and with how much cache, each variant syncs."""
+
+    name: str
+    title: str
+    disk: dict[str, str] | None  # environment of support/slow-disk, None: no limit
+    memory: int | None  # MiB for the daemon and its page cache, None: no limit
+    dbcache: int  # MiB
+    chain: str = "standard"  # of CHAINS
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A build of the daemon with its options."""
+
+    name: str
+    title: str
+    build: tuple[str, ...] = ()  # arguments of support/core-build
+    options: tuple[str, ...] = ()  # of bitcoind
+
+    @property
+    def folder(self) -> str:
+        """Where support/core-build puts it, below out/."""
+        words = [word for word in self.build if word != "--with"]
+        return "-".join(["core", *[word.removeprefix("--") for word in words]])
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What somebody measured elsewhere, and what shows it here: base / variant of a figure."""
+
+    text: str
+    source: str
+    low: float  # the claim, as a ratio: 1.3 is "30 % more work in the same time"
+    high: float
+    base: str  # the variant without
+    variant: str  # the variant with it
+    scenarios: tuple[str, ...]
+    figure: str = "sync_s"
+
+
+SCENARIOS = [
+    Scenario("sd-1g", "SD card, 1 GiB of memory, dbcache=358 as node-tune has it", SD, 1024, 358),
+    Scenario("sd-scaled", "SD card, 320 MiB of memory, dbcache=4", SD, 320, 4, "small"),
+    Scenario("fast", "disk without limit, 2 GiB of memory, dbcache=450", None, 2048, 450),
+    Scenario("fast-scaled", "disk without limit, 320 MiB, dbcache=4", None, 320, 4, "small"),
+]
+
+#: Regtest never stops checking for BIP 30, mainnet does: all builds have this patch.
+BIP30 = ("--with", "bip30-off")
+LEVELDB = ("-dbbackend=leveldb",)
+
+#: The first is what the others are compared with.
+PRODUCT = [
+    Variant("stock", "stock Core (LevelDB)", ("--stock", *BIP30)),
+    Variant("leveldb", "Cairn, LevelDB", BIP30, LEVELDB),
+    Variant("lmdb", "Cairn, LMDB", BIP30, ("-dbbackend=lmdb",)),
+]
+#: Cairn without one of its parts, or without what upstream already has.
+ABLATIONS = [
+    Variant("no-fetcher", "no input fetcher", BIP30, (*LEVELDB, "-inputfetchthreads=0")),
+    Variant(
+        "no-dirty-list",
+        "no dirty list",
+        (*BIP30, "--with", "prune-empties-cache", "--with", "full-scan"),
+        LEVELDB,
+    ),
+    Variant(
+        "unbuffered", "unbuffered block IO", (*BIP30, "--with", "unbuffered-block-io"), LEVELDB
+    ),
+]
+#: What might become a patch of Cairn's, if it pays.
+CANDIDATES = [
+    Variant("not-wiped", "streams not wiped", (*BIP30, "--with", "streams-not-wiped"), LEVELDB),
+]
+VARIANTS = [*PRODUCT, *ABLATIONS, *CANDIDATES]
+
+CLAIMS = [
+    Claim(
+        "coins cache with a dirty list: 32 % (dbcache=16384), 8.8 % (450), both with prune=550",
+        "bitcoin/bitcoin#28280",
+        1.088,
+        1.32,
+        "no-dirty-list",
+        "leveldb",
+        ("fast", "sd-1g"),
+    ),
+    Claim(
+        "buffered block IO: 7 % of a sync",
+        "bitcoin/bitcoin#31551",
+        1.07,
+        1.07,
+        "unbuffered",
+        "leveldb",
+        ("fast",),
+    ),
+    Claim(
+        "input fetcher: 10 to 26 %",
+        "bitcoin/bitcoin#31132",
+        1.10,
+        1.26,
+        "no-fetcher",
+        "leveldb",
+        ("fast-scaled", "sd-scaled"),
+    ),
+    Claim(
+        "LMDB against LevelDB: sync 1.4 times as fast",
+        "the project's aim",
+        1.4,
+        1.4,
+        "leveldb",
+        "lmdb",
+        ("fast", "fast-scaled"),
+    ),
+    Claim(
+        "LMDB against LevelDB: startup verification 4.6 times as fast",
+        "the project's aim",
+        4.6,
+        4.6,
+        "leveldb",
+        "lmdb",
+        ("fast-scaled", "sd-1g"),
+        "verify_s",
+    ),
+]

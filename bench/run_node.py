@@ -1,0 +1,225 @@
+"""One sync of one daemon under limits, and everything that is measured on the way."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from limits import Disk, MemoryGroup
+from plan import Scenario, Variant
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests/powerloss"))
+from node import Rpc, RpcError  # noqa: E402
+
+#: What startup verifies, as in the project's aims: Core's -checkblocks=288 -checklevel=3.
+VERIFY_BLOCKS = 288
+#: Seconds without a new block after which a sync is given up.
+STALLED = 900
+RPC_PORT = 18990
+
+
+class RunError(Exception):
+    """The daemon did not do what is to be measured; the text says what it did."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What is synced: bench/chaingen's summary, and the port of the peer that serves it."""
+
+    summary: dict[str, Any]
+    port: int
+
+
+class Daemon:
+    """One start of bitcoind in a group; its log gives the times."""
+
+    def __init__(
+        self, binary: Path, datadir: Path, run: Path, group: MemoryGroup, *options: str
+    ) -> None:
+        """Starts it; ``run``: a folder off the measured disk, for the log and the cookie."""
+        self.log = run / "bitcoind.log"
+        cookie = run / "cookie"
+        cookie.unlink(missing_ok=True)
+        command = [str(binary), f"-datadir={datadir}", f"-rpccookiefile={cookie}", *options]
+        command += [f"-rpcport={RPC_PORT}", "-rpcbind=127.0.0.1", "-rpcallowip=127.0.0.1"]
+        command += ["-printtoconsole=1", "-nodebuglogfile", "-logtimemicros", "-listen=0"]
+        self.began = time.time()
+        with self.log.open("wb") as stream:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+                preexec_fn=group.join,
+            )
+        self.rpc = Rpc(RPC_PORT, cookie)
+        self.peak_anonymous = 0
+
+    def lines(self, patience: float = STALLED) -> Iterator[str]:
+        """Lines of the log as they come; RunError when it ends, or says nothing for so long."""
+        heard = time.monotonic()
+        with self.log.open(errors="replace") as stream:
+            rest = ""
+            while True:
+                ended = self.process.poll() is not None
+                text = rest + stream.read()
+                *whole, rest = text.split("\n")
+                yield from whole
+                if whole:
+                    heard = time.monotonic()
+                elif ended or time.monotonic() - heard > patience:
+                    what = f"ended with {self.process.returncode}" if ended else "came to a stop"
+                    raise RunError(f"bitcoind {what}; see {self.log}")
+                else:
+                    self._sample()
+                    time.sleep(0.1)
+
+    def until(self, pattern: str) -> tuple[float, re.Match[str]]:
+        """Waits for a line; seconds from the start to the line's own time, and the match."""
+        for line in self.lines():
+            match = re.search(pattern, line)
+            if match:
+                return datetime.fromisoformat(line.split()[0]).timestamp() - self.began, match
+        raise AssertionError("lines() ends by an exception")
+
+    def _status(self) -> dict[str, int]:
+        """Memory figures of /proc/PID/status in KiB; empty when it has ended."""
+        try:
+            text = Path(f"/proc/{self.process.pid}/status").read_text()
+        except OSError:
+            return {}
+        return {m[1]: int(m[2]) for m in re.finditer(r"^(\w+):\s+(\d+) kB", text, re.MULTILINE)}
+
+    def _sample(self) -> None:
+        self.peak_anonymous = max(self.peak_anonymous, self._status().get("RssAnon", 0))
+
+    def usage(self) -> dict[str, float]:
+        """Processor seconds so far, and peaks of resident memory in MiB."""
+        self._sample()
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        cpu = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return {
+            "cpu_s": cpu,
+            "rss_mib": self._status()["VmHWM"] / 1024,
+            "rss_anonymous_mib": self.peak_anonymous / 1024,
+        }
+
+    def stop(self) -> float:
+        """Asks it to end; the seconds until it has."""
+        began = time.monotonic()
+        self.rpc.call("stop")
+        self.rpc.close()
+        if self.process.wait(STALLED):
+            raise RunError(f"bitcoind stopped with {self.process.returncode}; see {self.log}")
+        return time.monotonic() - began
+
+    def kill(self) -> None:
+        """Ends it at once, if it runs."""
+        self.rpc.close()
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+def drop_caches() -> None:
+    """What is read next comes from the device."""
+    subprocess.run(["sync"], check=True)
+    Path("/proc/sys/vm/drop_caches").write_text("3")
+
+
+def bench_log(log: Path) -> dict[str, float]:
+    """Seconds of the parts of connecting blocks, from -debug=bench's last running totals."""
+    parts = {
+        "Fork checks": "fork_checks_s",
+        "Connect total": "connect_s",
+        "Connect block": "total_s",
+    }
+    found: dict[str, float] = {}
+    pattern = re.compile(r"- (Fork checks|Connect total|Connect block): .*\[([0-9.]+)s")
+    with log.open(errors="replace") as stream:
+        for line in stream:
+            match = pattern.search(line)
+            if match:
+                found[parts[match[1]]] = float(match[2])
+    return found
+
+
+def measure(
+    scenario: Scenario, variant: Variant, chain: Chain, folder: Path, *, check: bool
+) -> dict[str, Any]:
+    """One run from an empty disk; its figures. Raises RunError, LimitError.
+
+    ``check``: also compare the UTXO set with the chain's.
+    """
+    binary = ROOT / "out" / variant.folder / "bin/bitcoind"
+    summary = chain.summary
+    top, tip = summary["height"], summary["best_block"]
+    common = ["-regtest", "-dnsseed=0", "-maxtipage=2000000000", "-prune=550", "-maxmempool=5"]
+    common += [f"-par={os.cpu_count()}", f"-assumevalid={tip}", *variant.options]
+    at_top = rf"UpdateTip: new best={tip} height={top} "
+    figures: dict[str, Any] = {"load": os.getloadavg()[0]}
+    run = folder / "run"
+    run.mkdir(parents=True, exist_ok=True)
+    group = MemoryGroup(scenario.memory)
+    disk = Disk(folder / "disk", scenario.disk)
+    daemon: Daemon | None = None
+
+    def start(*options: str) -> Daemon:
+        nonlocal daemon
+        daemon = Daemon(binary, disk.path, run, group, *common, *options)
+        return daemon
+
+    try:
+        drop_caches()
+        before = disk.written()
+        node = start(
+            f"-connect=127.0.0.1:{chain.port}", f"-dbcache={scenario.dbcache}", "-debug=bench"
+        )
+        figures["sync_s"], _ = node.until(at_top)
+        figures |= node.usage()
+        figures["stop_s"] = node.stop()
+        began = time.monotonic()
+        disk.sync()
+        figures["stop_s"] += time.monotonic() - began
+        written = disk.written() - before
+        figures |= {"written_mib": written.bytes / 2**20, "flushes": written.flushes}
+        figures |= {"writes": written.writes, "written_per_block_kib": written.bytes / 1024 / top}
+        figures |= bench_log(node.log)
+        drop_caches()
+        node = start("-connect=0", f"-dbcache={scenario.dbcache}")
+        figures["restart_s"], _ = node.until("Done loading")
+        node.stop()
+        drop_caches()
+        # The newest blocks of a chain with made signatures are empty: the full ones count.
+        blocks = summary["tail"] + VERIFY_BLOCKS
+        node = start("-connect=0", "-dbcache=450", f"-checkblocks={blocks}", "-checklevel=3")
+        first, _ = node.until(rf"Verifying last {blocks} blocks at level 3")
+        last, found = node.until(
+            r"Verification: No coin database inconsistencies in last (\d+) blocks \((\d+)"
+        )
+        figures["verify_s"] = last - first
+        figures |= {"verified_blocks": int(found[1]), "verified_transactions": int(found[2])}
+        if check:
+            node.until("Done loading")
+            result = node.rpc.call("gettxoutsetinfo", "muhash")
+            if result["muhash"] != summary["muhash"]:
+                raise RunError(f"{variant.name} has other coins than the chain: {result}")
+            figures["coins_equal"] = True
+        node.stop()
+    except (RpcError, OSError) as error:
+        raise RunError(f"{variant.name} in {scenario.name}: {error}") from error
+    finally:
+        if daemon:
+            daemon.kill()
+        disk.close()
+        group.close()
+    return figures

@@ -1,0 +1,185 @@
+"""bench/: a run of the stock daemon is measured, and results become a report."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+import compare
+import performance
+import plan
+import run_node
+from limits import CGROUPS, MemoryGroup
+
+ROOT = Path(__file__).resolve().parents[2]
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
+    reason="needs root and loop devices",
+)
+FIGURES = {"sync_s": 100.0, "written_mib": 1000.0, "rss_mib": 500.0, "verify_s": 10.0}
+
+
+def results(**factors: list[float]) -> dict[str, Any]:
+    """Made-up results of one scenario: stock, and variants so many times as good, by round."""
+    runs = []
+    for number in range(3):
+        runs.append({"round": number, "scenario": "fast", "variant": "stock", **FIGURES})
+        for name, values in factors.items():
+            figures = {key: value / values[number] for key, value in FIGURES.items()}
+            runs.append({"round": number, "scenario": "fast", "variant": name, **figures})
+    chain = {"bytes": 10**9, "height": 9, "transactions": 8, "inputs": 7, "utxos": 6, "seed": 5}
+    return {"machine": {"processor": "P", "cores": 2}, "chain": chain, "runs": runs}
+
+
+def test_folders() -> None:
+    """Each build has a folder, the one that support/core-build uses."""
+    assert plan.Variant("", "").folder == "core"
+    assert plan.Variant("", "", ("--stock", "--with", "a")).folder == "core-stock-a"
+    assert plan.Variant("", "", ("--with", "a", "--with", "b")).folder == "core-a-b"
+    for variant in plan.VARIANTS:
+        for name in [word for word in variant.build if not word.startswith("--")]:
+            assert (ROOT / f"bench/ablation/{name}.patch").exists()
+
+
+def test_plan_is_consistent() -> None:
+    """Claims and aims speak of scenarios, variants and figures that are there."""
+    scenarios = {scenario.name for scenario in plan.SCENARIOS}
+    variants = {variant.name for variant in plan.VARIANTS}
+    figures = {figure[0] for figure in performance.FIGURES}
+    for claim in plan.CLAIMS:
+        assert {claim.base, claim.variant} <= variants
+        assert set(claim.scenarios) <= scenarios
+        assert claim.figure in figures
+    assert {scenario for _, scenario, _, _ in performance.AIMS} <= scenarios
+    assert {figure for figure, _, _, _ in performance.AIMS} <= figures
+
+
+def test_ratios() -> None:
+    """The median of the ratios by round, not the ratio of medians; rounds that both have."""
+    data = performance.Results(results(leveldb=[2.0, 1.0, 4.0]))
+    ratio = data.ratio("fast", "stock", "leveldb", "sync_s")
+    assert ratio == performance.Ratio(2.0, 1.0, 4.0, 3)
+    assert str(ratio) == "2.00 (1.00 to 4.00)"
+    assert data.ratio("fast", "stock", "lmdb", "sync_s") is None
+    assert data.ratio("fast", "stock", "leveldb", "restart_s") is None
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ((1.2, 1.15, 1.3), "as claimed"),
+        ((1.05, 1.02, 1.08), "smaller"),
+        ((1.01, 0.9, 1.1), "not seen"),
+        ((0.9, 0.8, 0.95), "the opposite"),
+        ((1.5, 1.4, 1.6), "larger"),
+    ],
+)
+def test_verdicts(values: tuple[float, float, float], words: str) -> None:
+    """A claim of 10 to 26 %."""
+    claim = plan.Claim("", "", 1.10, 1.26, "a", "b", ())
+    assert performance.verdict(claim, performance.Ratio(*values, 3)).startswith(words)
+
+
+def test_page() -> None:
+    """Medians, ratios, aims and claims are on the page; no column for what was not run."""
+    text = performance.page(performance.Results(results(leveldb=[2.0] * 3, lmdb=[0.5] * 3)))
+    assert "| sync, s | 100 | 50; **2.00 (2.00 to 2.00)** | 200; **0.50 (0.50 to 0.50)** |" in text
+    assert "sync without limits of the disk ≥ 1.3 | fast | 2.00 (2.00 to 2.00): reached" in text
+    assert "0.50 (0.50 to 0.50): not reached" in text
+    assert "not measured" in text
+    assert "the opposite" in text
+    assert "no dirty list" not in text
+
+
+def command(script: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Runs a script of bench/."""
+    return subprocess.run(
+        [sys.executable, str(ROOT / "bench" / script), *options],
+        check=False,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"machine": {}}'])
+def test_no_results(tmp_path: Path, text: str) -> None:
+    """One sentence; no page."""
+    file = tmp_path / "results.json"
+    file.write_text(text)
+    result = command("performance.py", str(file), "--out", str(tmp_path / "page.md"))
+    assert result.returncode == 1
+    assert result.stderr.count("\n") == 1
+    assert "run make bench first" in result.stderr
+    assert not (tmp_path / "page.md").exists()
+
+
+def test_unknown_names(tmp_path: Path) -> None:
+    """One sentence with the names; --list has all of them."""
+    result = command("compare.py", "--variant", "best", "--out", str(tmp_path / "x.json"))
+    assert result.returncode == 1
+    assert "best" in result.stderr or "root is needed" in result.stderr
+    listing = command("compare.py", "--list").stdout
+    for item in (*plan.SCENARIOS, *plan.VARIANTS):
+        assert f"{item.name} " in listing
+
+
+@needs_root
+def test_memory_group() -> None:
+    """What a process in it fills counts, and cannot be more; the group goes away."""
+    if not (CGROUPS / "memory").exists() and not (CGROUPS / "cgroup.subtree_control").exists():
+        pytest.skip("no control groups")
+    group = MemoryGroup(50)
+    try:
+        hungry = [sys.executable, "-c", "x = bytearray(200 << 20); print(len(x))"]
+        result = subprocess.run(hungry, check=False, capture_output=True, preexec_fn=group.join)
+        assert result.returncode == -9
+    finally:
+        group.close()
+    assert subprocess.run(hungry, check=False, capture_output=True).returncode == 0
+
+
+@needs_root
+def test_measure(tmp_path: Path) -> None:
+    """The stock daemon syncs a small chain; each figure of the report is measured."""
+    small = ("-blocks=300", "-txs=20", "-utxos=6000")
+    path, summary = compare.make_chain("tiny", small, tmp_path)
+    assert compare.make_chain("tiny", (), tmp_path) == (path, summary)
+    scenario = plan.Scenario("small", "", None, None, 8)
+    stock = plan.Variant("stock", "", ("--stock",))
+    with compare.feeder(path) as port:
+        served = run_node.Chain(summary, port)
+        figures = run_node.measure(scenario, stock, served, tmp_path / "work", check=True)
+    assert figures["coins_equal"] is True
+    assert figures["verified_blocks"] == summary["tail"] + run_node.VERIFY_BLOCKS
+    assert figures["verified_transactions"] > run_node.VERIFY_BLOCKS
+    for key, *_ in performance.FIGURES:
+        assert figures[key] > 0, key
+    assert figures["written_mib"] > summary["bytes"] / 2**20
+    assert figures["flushes"] >= 1
+    # a chain that the coins are not of
+    wrong = run_node.Chain({**summary, "muhash": "0" * 64}, served.port)
+    with (
+        compare.feeder(path) as port,
+        pytest.raises(run_node.RunError, match="other coins"),
+    ):
+        wrong = run_node.Chain(wrong.summary, port)
+        run_node.measure(scenario, stock, wrong, tmp_path / "work", check=True)
+    assert not (tmp_path / "work/disk/mnt").is_mount()
+
+
+def test_results_are_kept(tmp_path: Path) -> None:
+    """Results of another machine are not added to, and stay."""
+    store = tmp_path / "results.json"
+    store.write_text(json.dumps(results()))
+    assert compare.load(store)["runs"]
+    store.write_text("{")
+    with pytest.raises(compare.BenchError, match="remove it or name another"):
+        compare.load(store)

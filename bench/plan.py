@@ -91,7 +91,10 @@ ABLATIONS = [
     ),
 ]
 #: What might become a patch of Cairn's, if it pays.
+SORTED = (*BIP30, "--with", "sorted-flush")
 CANDIDATES = [
+    Variant("sorted", "LevelDB, coins written in order", SORTED, LEVELDB),
+    Variant("sorted-lmdb", "LMDB, coins written in order", SORTED, ("-dbbackend=lmdb",)),
     Variant("not-wiped", "streams not wiped", (*BIP30, "--with", "streams-not-wiped"), LEVELDB),
 ]
 VARIANTS = [*PRODUCT, *ABLATIONS, *CANDIDATES]

@@ -25,9 +25,11 @@ import argparse
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -147,35 +149,30 @@ def rounds(options: argparse.Namespace, results: dict[str, Any], store: Path) ->
         if results.setdefault("chains", {}).setdefault(name, facts) != facts:
             raise BenchError(f"{store} is of another chain '{name}'; name another file with --out")
     runs: list[dict[str, Any]] = results.setdefault("runs", [])
-    began, first = time.monotonic(), 1 + max((run["round"] for run in runs), default=0)
+    before = Counter((run["scenario"], run["variant"]) for run in runs)
+    began = time.monotonic()
     with ExitStack() as stack:
         served = {
             name: Chain(summary, stack.enter_context(feeder(path)))
             for name, (path, summary) in chains.items()
         }
-        for number in range(first, first + options.runs):
+        for done in range(options.runs):
             spent = time.monotonic() - began
-            done = number - first
             if options.seconds and done and spent + spent / done > options.seconds:
                 say(f"stops after {done} rounds: another one would pass {options.seconds} s")
                 return
             for scenario in scenarios:
                 # Each begins a round in turn: what drifts with time hits all alike.
-                turn = number % len(variants)
+                turn = done % len(variants)
                 for variant in variants[turn:] + variants[:turn]:
-                    say(f"round {number}, {scenario.name}, {variant.name}")
-                    names_run = (scenario.name, variant.name)
-                    figures = measure(
-                        scenario,
-                        variant,
-                        served[scenario.chain],
-                        OUT / "work",
-                        check=names_run not in {(run["scenario"], run["variant"]) for run in runs},
-                    )
+                    earlier = before[scenario.name, variant.name]
+                    number = earlier + done + 1
+                    say(f"{scenario.name}, {variant.name}, run {number}")
+                    chain = served[scenario.chain]
+                    figures = measure(scenario, variant, chain, OUT / "work", check=number == 1)
                     say(f"sync {figures['sync_s']:.0f} s, written {figures['written_mib']:.0f} MiB")
-                    run = dict(zip(("scenario", "variant"), names_run, strict=True))
-                    rounded = {key: round(value, 3) for key, value in figures.items()}
-                    runs.append({"round": number, **run, **rounded})
+                    run = {"round": number, "scenario": scenario.name, "variant": variant.name}
+                    runs.append(run | {key: round(value, 3) for key, value in figures.items()})
                     keep(results, store)
 
 
@@ -194,6 +191,8 @@ def main() -> int:
             print(f"{item.name:14} {item.title}")
         return 0
     OUT.mkdir(parents=True, exist_ok=True)
+    # The daemon and the disk are removed on the way out.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if os.geteuid():
             raise BenchError("root is needed, for control groups and loop devices; run it as root")
@@ -201,6 +200,9 @@ def main() -> int:
     except (BenchError, LimitError, RunError) as error:
         print(f"compare.py: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("compare.py: stopped; what was measured before is kept", file=sys.stderr)
+        return 130
     except subprocess.CalledProcessError as error:
         print(f"compare.py: {Path(error.cmd[0]).name} failed, see its words above", file=sys.stderr)
         return 1

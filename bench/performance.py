@@ -3,7 +3,8 @@
 
 usage: bench/performance.py [RESULTS.json] [--out FILE]
   RESULTS.json  default out/bench/results.json
-  --out FILE    default docs/performance.md; plots are beside it, performance-*.svg
+  --out FILE    default docs/performance.md; beside it are plots, performance-*.svg, and a copy of
+                the results, performance.json, which a later run can add to: copy it back
 
 Every figure is a median over the rounds. A ratio is the median of the ratios round by round,
 base to variant, with the smallest and the largest: larger than 1 is better than the base.
@@ -68,7 +69,7 @@ class Results:
     def __init__(self, data: dict[str, Any]) -> None:
         """Raises KeyError when it is something else."""
         self.machine: dict[str, Any] = data["machine"]
-        self.chain: dict[str, Any] = data["chain"]
+        self.chains: dict[str, dict[str, Any]] = data["chains"]
         self._runs: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
         for run in data["runs"]:
             self._runs.setdefault((run["scenario"], run["variant"]), {})[run["round"]] = run
@@ -192,22 +193,20 @@ def plot(results: Results, figure: str, title: str, path: Path) -> None:
 
 def page(results: Results) -> str:
     """The report, in Markdown."""
-    chain, machine = results.chain, results.machine
     lines = ["# Performance", ""]
     lines += [
-        "Made by `bench/performance.py` from a run of `make bench`; what it means and how it is"
+        "Made by `bench/performance.py` from runs of `make bench`; what is measured, and how:"
     ]
-    lines += ["measured: [benchmarks.md](benchmarks.md).", ""]
-    lines += ["- Machine: " + ", ".join(f"{key} {value}" for key, value in machine.items())]
+    lines += ["[benchmarks.md](benchmarks.md).", ""]
+    lines += ["- Machine: " + ", ".join(f"{key} {value}" for key, value in results.machine.items())]
     lines += [
-        f"- Chain: {chain['bytes'] / 1e9:.2f} GB, {chain['height']} blocks,"
+        f"- Chain '{name}': {chain['bytes'] / 1e9:.2f} GB, {chain['height']} blocks,"
         f" {chain['transactions']} transactions, {chain['inputs']} inputs, {chain['utxos']} UTXOs"
         f" at the end, seed {chain['seed']} ([bench-chain.md](bench-chain.md))"
+        for name, chain in results.chains.items()
     ]
-    lines += [
-        "- Figures are medians of the rounds. In bold: the first column's figure divided by this"
-    ]
-    lines += ["  one's, larger than 1 is better; in brackets its range over the rounds.", ""]
+    lines += ["- Figures are medians of the rounds. In bold: the first column's figure divided by"]
+    lines += ["  this one's, larger than 1 is better; in brackets its range over the rounds.", ""]
     lines += ["## Aims", "", *aims(results), ""]
     lines += ["![Seconds of a sync](performance-sync.svg)", ""]
     lines += ["![MiB written in a sync](performance-written.svg)", ""]
@@ -217,7 +216,12 @@ def page(results: Results) -> str:
         lines += [f"## {scenario.name}: {scenario.title}", ""]
         names = results.variants(scenario.name)
         count = max(len(results.runs(scenario.name, name)) for name in names)
-        lines += [f"Rounds: {count}.", "", *table(results, scenario, names[0]), ""]
+        lines += [
+            f"Chain '{scenario.chain}', rounds: {count}.",
+            "",
+            *table(results, scenario, names[0]),
+            "",
+        ]
     lines += ["## What others measured, measured here", "", *claims(results), ""]
     return "\n".join(lines)
 
@@ -229,8 +233,10 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "docs/performance.md")
     options = parser.parse_args()
     try:
-        results = Results(json.loads(options.results.read_text()))
+        text = options.results.read_text()
+        results = Results(json.loads(text))
         options.out.write_text(page(results))
+        options.out.with_suffix(".json").write_text(text)
     except (OSError, ValueError, KeyError, TypeError) as error:
         print(
             f"performance.py: {options.results} are no results of bench/compare.py"

@@ -35,7 +35,7 @@ def results(**factors: list[float]) -> dict[str, Any]:
             figures = {key: value / values[number] for key, value in FIGURES.items()}
             runs.append({"round": number, "scenario": "fast", "variant": name, **figures})
     chain = {"bytes": 10**9, "height": 9, "transactions": 8, "inputs": 7, "utxos": 6, "seed": 5}
-    return {"machine": {"processor": "P", "cores": 2}, "chain": chain, "runs": runs}
+    return {"machine": {"processor": "P", "cores": 2}, "chains": {"standard": chain}, "runs": runs}
 
 
 def test_folders() -> None:
@@ -119,6 +119,26 @@ def test_no_results(tmp_path: Path, text: str) -> None:
     assert result.stderr.count("\n") == 1
     assert "run make bench first" in result.stderr
     assert not (tmp_path / "page.md").exists()
+
+
+def test_report_is_remade(tmp_path: Path) -> None:
+    """The copy of the results beside the page gives the same page and plots."""
+    # installs what draws the plots
+    listing = subprocess.run(
+        [str(ROOT / "support/bench"), "--list"], check=True, capture_output=True, text=True
+    )
+    assert "fast-scaled " in listing.stdout
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps(results(leveldb=[2.0, 1.0, 4.0])))
+    first, second = tmp_path / "a.md", tmp_path / "b.md"
+    assert command("performance.py", str(file), "--out", str(first)).returncode == 0
+    again = command("performance.py", str(tmp_path / "a.json"), "--out", str(second))
+    assert again.returncode == 0
+    assert first.read_text() == second.read_text()
+    for name in ("sync.svg", "written.svg"):
+        plots = [(tmp_path / f"{page}-{name}").read_text() for page in "ab"]
+        assert plots[0] == plots[1]
+        assert "stock Core" in plots[0]
 
 
 def test_unknown_names(tmp_path: Path) -> None:

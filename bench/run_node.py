@@ -208,8 +208,9 @@ def measure(
         )
         figures["verify_s"] = last - first
         figures |= {"verified_blocks": int(found[1]), "verified_transactions": int(found[2])}
+        # before that it takes no command, not even to stop
+        node.until("Done loading")
         if check:
-            node.until("Done loading")
             result = node.rpc.call("gettxoutsetinfo", "muhash")
             if result["muhash"] != summary["muhash"]:
                 raise RunError(f"{variant.name} has other coins than the chain: {result}")

@@ -1,7 +1,7 @@
 *** Settings ***
 Documentation     From power on to a node that answers, and again.
 Resource          resources/node.resource
-Suite Setup       Start VM    boot
+Suite Setup       Start VM    boot    screen=${True}
 Suite Teardown    Kill VM
 
 *** Test Cases ***

@@ -1,13 +1,18 @@
 """What power cuts did, as a table: of reconstructed states, of a live campaign, of machines.
 
-usage: report.py FILE.json... >docs/power-loss-report.md
+usage: report.py [--to FILE.md] FILE.json...
 
-Joins results that write() has written into one page of Markdown.
-Errors: a file that cannot be read or is none of these: one sentence, exit 1.
+  --to FILE.md  default docs/power-loss-report.md
+
+Adds results that write() has written to the page; those of the same run, by name, engine and
+chain, are replaced. Beside the page, in FILE.json, are the tables of all runs, so that
+campaigns of different days can stand in one page.
+Errors: a file that cannot be read or is none of these: one sentence, exit 1, nothing changed.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections import Counter
@@ -63,32 +68,68 @@ def write(
     return rows
 
 
-def page(files: Iterable[Path]) -> str:
-    """One page of several results: what was run, and what became of each cut."""
-    runs, rows = [], []
-    for file in files:
-        results = json.loads(file.read_text())
-        name = f"{file.stem.split('-')[0]}, {results['engine']}, {results['chain']}"
-        skipped = ("engine", "chain", "rows", "results")
-        facts = "; ".join(f"{k} {v}" for k, v in results.items() if k not in skipped)
-        runs.append(f"| {name} | {facts} |")
-        for row in results["rows"]:
-            rows.append("| " + " | ".join([name, *(str(value) for value in row.values())]) + " |")
-    head = "| Run | policy | cuts | " + " | ".join(OUTCOMES.values()) + " |"
-    lines = ["# Power-loss report", "", "Made by `tests/powerloss/report.py` from the results of"]
-    lines += [
-        "`make powerloss-replay` and `make powerloss`; [power-loss.md](power-loss.md) says what"
+def summary(file: Path) -> dict[str, Any]:
+    """Of a file that write() has written: the run's name, its facts and its rows."""
+    results = json.loads(file.read_text())
+    return {
+        "run": f"{file.stem.split('-')[0]}, {results['engine']}, {results['chain']}",
+        "rows": results["rows"],
+        "facts": {
+            key: value
+            for key, value in results.items()
+            if key not in ("engine", "chain", "rows", "results")
+        },
+    }
+
+
+def page(runs: Iterable[dict[str, Any]]) -> str:
+    """One page of several runs (summary()): what was run, and what became of each cut."""
+    facts, rows = [], []
+    for run in runs:
+        said = "; ".join(f"{key} {value}" for key, value in run["facts"].items())
+        facts.append(f"| {run['run']} | {said} |")
+        for row in run["rows"]:
+            values = (row["policy"], row["cuts"], *(row[outcome] for outcome in OUTCOMES))
+            rows.append("| " + " | ".join([run["run"], *(str(value) for value in values)]) + " |")
+    lines = [
+        "# Power-loss report",
+        "",
+        "Made by `tests/powerloss/report.py` from the results of `make powerloss-replay`,",
+        "`tests/powerloss/replay.py live` and `make powerloss`; what is checked and what the",
+        "policies are: [power-loss.md](power-loss.md). A cut is a state of a recorded disk",
+        "(replay), a running daemon on this kernel (live) or a whole machine (machines).",
+        "Negative control (lies): a disk that ignores flushes.",
+        "",
+        "| Run | policy | cuts | " + " | ".join(OUTCOMES.values()) + " |",
+        "|---|---|" + "--:|" * (1 + len(OUTCOMES)),
+        *rows,
+        "",
+        "| Run | of what |",
+        "|---|---|",
+        *facts,
     ]
-    lines += ['is checked and what the policies are. "lies" is the negative control: a disk that']
-    lines += ["ignores flushes.", "", head, "|---|---|" + "--:|" * (1 + len(OUTCOMES)), *rows, ""]
-    lines += ["| Run | of what |", "|---|---|", *runs]
     return "\n".join(lines) + "\n"
 
 
+def add(files: Iterable[Path], target: Path) -> None:
+    """Adds these results to the page ``target`` and to the tables beside it."""
+    kept = target.with_suffix(".json")
+    runs = {run["run"]: run for run in (json.loads(kept.read_text()) if kept.exists() else [])}
+    for file in files:
+        run = summary(file)
+        runs[run["run"]] = run
+    text = page(runs.values())
+    kept.write_text(json.dumps(list(runs.values()), indent=1) + "\n")
+    target.write_text(text)
+
+
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit("report: name the results, out/powerloss/*/*.json")
+    parser = argparse.ArgumentParser(description="Adds results of power cuts to the report.")
+    page_of_all = Path(__file__).resolve().parents[2] / "docs/power-loss-report.md"
+    parser.add_argument("--to", type=Path, default=page_of_all, help="the page")
+    parser.add_argument("files", type=Path, nargs="+", help="out/powerloss/*/*.json")
+    options = parser.parse_args()
     try:
-        print(page(Path(name) for name in sys.argv[1:]), end="")
-    except (OSError, ValueError, KeyError) as error:
+        add(options.files, options.to)
+    except (OSError, ValueError, KeyError, TypeError) as error:
         sys.exit(f"report: these are no results of power cuts: {error}")

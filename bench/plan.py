@@ -89,6 +89,9 @@ ABLATIONS = [
     Variant(
         "unbuffered", "unbuffered block IO", (*BIP30, "--with", "unbuffered-block-io"), LEVELDB
     ),
+    Variant(
+        "log-not-synced", "full logs not synced", (*BIP30, "--with", "log-not-synced"), LEVELDB
+    ),
 ]
 #: What might become a patch of Cairn's, if it pays.
 SORTED = (*BIP30, "--with", "sorted-flush")

@@ -80,6 +80,7 @@ An Option That Bitcoind Refuses Does Not Stop The Node
     Should Not Be True    ${network}[networkactive]
 
 Garbage Is Refused As A Whole
+    [Tags]    long
     Shut Down
     Put Node Conf    hex:7f454c4600010203ff
     Power On
@@ -87,6 +88,7 @@ Garbage Is Refused As A Whole
     Report Line Should Be Shown    node.conf is not a text file
 
 A Missing File Means Defaults
+    [Tags]    long
     Shut Down
     Delete Node Conf
     Power On

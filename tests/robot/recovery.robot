@@ -92,6 +92,20 @@ Damaged Coins Are Rebuilt
     Is Rebuilt
     Node Is As Before
 
+An Error On Write
+    Disk Fails    write
+    Healthy Disk Again
+
+An Error On Flush
+    [Tags]    long
+    Disk Fails    flush
+    Healthy Disk Again
+
+A Full Host
+    [Tags]    long
+    Disk Fails    write    28
+    Healthy Disk Again
+
 A Second Damage Is Held Back
     Damage    blocks/index/lmdb/data.mdb
     Is Held Back    A database is damaged again (
@@ -99,12 +113,14 @@ A Second Damage Is Held Back
 
 The Owner May Rebuild Once More
     [Documentation]    With the other engine, too.
+    [Tags]    long
     Cut Power
     Put Node Conf    ${CONF}dbbackend=leveldb\nreindex=1\n
     Power On
     Node Is As Before
 
 Damaged LevelDB Is Rebuilt
+    [Tags]    long
     # as if the last one were long ago
     Guest    rm /var/lib/cairn/rebuild
     # a table is written when the log is read at a start
@@ -115,25 +131,20 @@ Damaged LevelDB Is Rebuilt
     Node Is Up
 
 An Error On Write Stops The Rebuild
+    [Tags]    long
     Disk Fails    write
 
 The Rebuild Goes On
     [Documentation]    Not from the start, and it is not taken for a second damage.
+    [Tags]    long
     Healthy Disk Again
     ${log}=    Guest    journalctl -b --no-pager -o cat -u bitcoind
     Should Not Contain    ${log}    Wiping L
     Node Is As Before
 
-An Error On Flush
-    Disk Fails    flush
-    Healthy Disk Again
-
-A Full Host
-    Disk Fails    write    28
-    Healthy Disk Again
-
 An Error On Read
     [Documentation]    Of the coins' files only: a disk of which nothing can be read is gone.
+    [Tags]    long
     Guest    systemctl stop bitcoind
     ${start}=    Guest    cat /sys/class/block/vda4/start
     ${sectors}=    Guest    filefrag -e -b512 ${DATA}/chainstate/*.ldb | awk -F'[ .:]+' -v start=${start} '$2 ~ /^[0-9]+$/ && $5 ~ /^[0-9]+$/ { for (s = $5; s <= $6; s += 8) print start + s }'

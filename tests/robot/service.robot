@@ -110,6 +110,7 @@ Comes Back After It Was Killed
 
 Does Not Loop On A Damaged Database
     [Documentation]    One rebuild by itself (suite recovery) has been: this one is held back.
+    [Tags]    long
     Guest    systemctl stop bitcoind
     Guest    printf 'begun=%s\nwhat=x\n' $(date +%s) > /var/lib/cairn/rebuild
     # LevelDB's manifest; LMDB's pages behind the two meta pages

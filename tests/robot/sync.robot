@@ -89,6 +89,7 @@ The Wrong Engine In node.conf Is Explained
 
 Old Block Files Are Pruned
     [Documentation]    Regtest with small block files: files go, the node goes on.
+    [Tags]    long
     Shut Down
     Put Node Conf    regtest=1\nfastprune=1\nprune=1\n
     Power On

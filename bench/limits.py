@@ -64,17 +64,21 @@ def _words(path: Path) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Written:
-    """What a device was told so far."""
+class Traffic:
+    """What a device was asked for so far."""
 
-    bytes: int  # written
+    read: int  # bytes
+    written: int  # bytes
     writes: int  # requests
     flushes: int  # requests to empty its cache
 
-    def __sub__(self, before: Written) -> Written:
+    def __sub__(self, before: Traffic) -> Traffic:
         """What came between."""
-        return Written(
-            self.bytes - before.bytes, self.writes - before.writes, self.flushes - before.flushes
+        return Traffic(
+            self.read - before.read,
+            self.written - before.written,
+            self.writes - before.writes,
+            self.flushes - before.flushes,
         )
 
 
@@ -109,11 +113,13 @@ class Disk:
         if result.returncode:
             raise LimitError(result.stderr.strip() or "support/slow-disk failed")
 
-    def written(self) -> Written:
+    def traffic(self) -> Traffic:
         """What reached the device up to now."""
-        # Documentation/block/stat.rst: write I/Os, merges, sectors are fields 5 to 7, flushes 16
+        # Documentation/block/stat.rst: sectors read are field 3, write I/Os, merges, sectors are
+        # fields 5 to 7, flushes 16
         fields = [int(field) for field in self._stat.read_text().split()]
-        return Written(fields[6] * SECTOR, fields[4], fields[15] if len(fields) > 15 else 0)
+        flushes = fields[15] if len(fields) > 15 else 0
+        return Traffic(fields[2] * SECTOR, fields[6] * SECTOR, fields[4], flushes)
 
     def sync(self) -> None:
         """Writes what the page cache still has."""

@@ -37,6 +37,8 @@ FIGURES = [
     ("stop_s", "last flush and stop, s", 1, True),
     ("restart_s", "restart, s", 1, True),
     ("verify_s", "startup verification, s", 1, True),
+    ("verify_cpu_s", "CPU until then, s", 1, False),
+    ("verify_read_mib", "read until then, MiB", 0, False),
 ]
 #: The project's aims, as ratios of the better engine to stock: figure, scenario, least ratio.
 AIMS = [

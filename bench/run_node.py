@@ -180,7 +180,7 @@ def measure(
 
     try:
         drop_caches()
-        before = disk.written()
+        before = disk.traffic()
         node = start(
             f"-connect=127.0.0.1:{chain.port}", f"-dbcache={scenario.dbcache}", "-debug=bench"
         )
@@ -190,9 +190,9 @@ def measure(
         began = time.monotonic()
         disk.sync()
         figures["stop_s"] += time.monotonic() - began
-        written = disk.written() - before
-        figures |= {"written_mib": written.bytes / 2**20, "flushes": written.flushes}
-        figures |= {"writes": written.writes, "written_per_block_kib": written.bytes / 1024 / top}
+        sync = disk.traffic() - before
+        figures |= {"written_mib": sync.written / 2**20, "flushes": sync.flushes}
+        figures |= {"writes": sync.writes, "written_per_block_kib": sync.written / 1024 / top}
         figures |= bench_log(node.log)
         drop_caches()
         node = start("-connect=0", f"-dbcache={scenario.dbcache}")
@@ -201,12 +201,15 @@ def measure(
         drop_caches()
         # The newest blocks of a chain with made signatures are empty: the full ones count.
         blocks = summary["tail"] + VERIFY_BLOCKS
+        before = disk.traffic()
         node = start("-connect=0", "-dbcache=450", f"-checkblocks={blocks}", "-checklevel=3")
         first, _ = node.until(rf"Verifying last {blocks} blocks at level 3")
         last, found = node.until(
             r"Verification: No coin database inconsistencies in last (\d+) blocks \((\d+)"
         )
         figures["verify_s"] = last - first
+        figures["verify_cpu_s"] = node.usage()["cpu_s"]
+        figures["verify_read_mib"] = (disk.traffic() - before).read / 2**20
         figures |= {"verified_blocks": int(found[1]), "verified_transactions": int(found[2])}
         # before that it takes no command, not even to stop
         node.until("Done loading")

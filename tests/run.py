@@ -11,6 +11,9 @@ Stages, in order (each builds what it needs; all results below out/test/):
   functional  Bitcoin Core's functional tests named in tests/core/functional.txt, likewise
   robot       Robot Framework suites against the image booted in QEMU (out/robot/)
 
+Environment: CAIRN_TEST_UNTIL  Unix time after which no further robot test is begun; the rest
+counts as skipped. Default: none.
+
 A stage that cannot even start (a build error, say) counts as one failure and the
 following stages still run. Exit status: 0 when nothing failed, 1 otherwise.
 """
@@ -40,6 +43,8 @@ SCRIPT_LINES_MAX = 150
 #: How Boost.Test and Python say what failed, among all that the code under test prints.
 FAILURE = re.compile(r"error: in |^[\w.]+(Error|Exception)\b")
 FAILURE_LINES_MAX = 10
+#: Suites in the order in which they are run; where time is short, the last are left out.
+SUITES = ["boot", "sync", "service", "recovery", "powerloss", "config", "tune", "scripts", "image"]
 PATCH_HEADER = ("What:", "Why:", "Upstream status:", "How to drop:")
 
 
@@ -314,6 +319,9 @@ def robot(options: argparse.Namespace) -> Tally:
     target = OUT / "robot"
     shutil.rmtree(target, ignore_errors=True)
     command = [str(BIN / "robot"), "--outputdir", str(target), "--xunit", "xunit.xml"]
+    command += ["--name", "Robot"]
+    if until := os.environ.get("CAIRN_TEST_UNTIL"):
+        command += ["--listener", f"{ROOT / 'tests/robot/lib/deadline.py'}:{until}"]
     command += ["--console", "dotted" if os.environ.get("CI") else "verbose"]
     command += ["--variable", f"IMAGE:{image}"]
     # Emulated machines were seen to take from 20 to 150 s to boot, as their host was busy. Patience
@@ -327,7 +335,8 @@ def robot(options: argparse.Namespace) -> Tally:
         command += ["--suite", options.suite]
     else:
         command += ["--exclude", "long"]
-    subprocess.run([*command, "tests/robot"], cwd=ROOT, check=False)
+    suites = [f"tests/robot/{name}.robot" for name in SUITES]
+    subprocess.run([*command, *suites], cwd=ROOT, check=False)
     if options.image and (target / "figures.json").exists():
         # For support/image-report; another suite's figures of the same image stay.
         kept = image.parent / "figures.json"

@@ -20,6 +20,8 @@ OFFLINE = ["-listen=0", "-dnsseed=0", "-minimumchainwork=0x00", "-assumevalid=0"
 OFFLINE += ["-maxtipage=2000000000", "-persistmempool=0"]
 #: By chain. On regtest block files are so small that some are pruned.
 CHAINS = {"main": ["-prune=550"], "regtest": ["-chain=regtest", "-fastprune", "-prune=1"]}
+#: After this long a connection for RPC is not used again.
+IDLE_SECONDS = 20
 
 
 class RpcError(Exception):
@@ -38,18 +40,24 @@ class Rpc:
         self._port = port
         self._cookie = cookie
         self._connection: http.client.HTTPConnection | None = None
+        self._used = 0.0
 
     def _post(self, body: object) -> Any:  # noqa: ANN401 (JSON)
         cookie = base64.b64encode(self._cookie.read_bytes().strip()).decode()
+        # The daemon closes one that was idle for 30 s (-rpcservertimeout).
+        if time.monotonic() - self._used > IDLE_SECONDS:
+            self.close()
         if not self._connection:
             self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=300)
         headers = {"Authorization": f"Basic {cookie}"}
         try:
             self._connection.request("POST", "/", json.dumps(body), headers)
-            return json.loads(self._connection.getresponse().read())
+            answer = json.loads(self._connection.getresponse().read())
         except BaseException:
             self.close()
             raise
+        self._used = time.monotonic()
+        return answer
 
     def call(self, method: str, *parameters: object) -> Any:  # noqa: ANN401 (JSON)
         """An RPC's result; raises RpcError."""

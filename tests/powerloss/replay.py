@@ -117,16 +117,18 @@ def live(options: argparse.Namespace) -> int:
         source = Source(rpc, "regtest", options.seed)
         start = starter(options, work, options.port + 2)
         campaign = Campaign(work, start, source, options.port, options.seed)
-        for number in range(options.states):
-            result = {"number": number, **campaign.cut()}
-            results.append(result)
-            say(
-                f"cut {number}: {report.OUTCOMES[result['outcome']]}, {result['policy']},"
-                f" height {result['height']}, {result['acknowledged']} acknowledged,"
-                f" {result['sectors']} sectors not flushed {result['detail']}"
-            )
-            if result["outcome"] != "recovered":
-                shutil.copy(work / "bitcoind.log", folder_of(options) / f"live-{number}.log")
+        # An interrupted campaign reports what it has.
+        with contextlib.suppress(KeyboardInterrupt):
+            for number in range(options.states):
+                result = {"number": number, **campaign.cut()}
+                results.append(result)
+                say(
+                    f"cut {number}: {report.OUTCOMES[result['outcome']]}, {result['policy']},"
+                    f" height {result['height']}, {result['acknowledged']} acknowledged,"
+                    f" {result['sectors']} sectors not flushed {result['detail']}"
+                )
+                if result["outcome"] != "recovered":
+                    shutil.copy(work / "bitcoind.log", folder_of(options) / f"live-{number}.log")
     facts = {
         "engine": options.engine,
         "chain": options.chain,

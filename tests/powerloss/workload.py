@@ -123,7 +123,11 @@ def written_back(folder: Path, seed: int) -> Iterator[None]:
 
     def write_back() -> None:
         while not end.wait(chance.uniform(0.01, 0.1)):
-            for path in list(folder.rglob("*")):
+            try:
+                paths = list(folder.rglob("*"))
+            except OSError:  # folders come and go, too, and in the end the power
+                continue
+            for path in paths:
                 # Files come and go.
                 with contextlib.suppress(OSError):
                     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
+import http.server
 import json
 import random
 import shutil
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/powerloss"), str(ROOT / "tests/robot/lib")]
 
+import node  # noqa: E402
 import reconstruct  # noqa: E402
 import report  # noqa: E402
 import request_trace  # noqa: E402
@@ -248,3 +253,42 @@ def test_report_in_the_repository() -> None:
     """The page in docs/ is that of the tables beside it."""
     kept = ROOT / "docs/power-loss-report.json"
     assert report.page(json.loads(kept.read_text())) == kept.with_suffix(".md").read_text()
+
+
+class OneAnswer(http.server.BaseHTTPRequestHandler):
+    """Answers once a connection and closes it without saying so, as the daemon does after 30 s."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        """The answer to a batch of one call."""
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = json.dumps([{"id": 0, "result": 7, "error": None}]).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+def test_an_idle_connection_is_not_used_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a node that was left alone for long seems to have ended."""
+    cookie = tmp_path / "cookie"
+    cookie.write_text("user:password")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), OneAnswer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        rpc = node.Rpc(server.server_address[1], cookie)
+        assert rpc.call("getblockcount") == 7
+        time.sleep(0.2)
+        with pytest.raises((OSError, http.client.HTTPException)):
+            rpc.call("getblockcount")
+        monkeypatch.setattr(node, "IDLE_SECONDS", 0.1)
+        for _ in range(2):
+            assert rpc.call("getblockcount") == 7
+            time.sleep(0.2)
+        server.shutdown()

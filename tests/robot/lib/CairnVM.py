@@ -48,7 +48,6 @@ class CairnVM:
         self.process: subprocess.Popen[bytes] | None = None
         self.directory = Path()
         self.options: list[str] = []
-        self.screen = False
         self.disk: VolatileDisk | None = None
         # sockets need short paths, wherever the repository lies
         self.sockets = Path(tempfile.mkdtemp(prefix="cairn-"))
@@ -111,7 +110,6 @@ class CairnVM:
         tty1. ``wait``: for the shell's answer.
         """
         self.kill_vm()
-        self.screen = screen
         image = Path(self._variable("IMAGE", str(ROOT / "out/devimage/cairn-dev.img"))).resolve()
         if not image.is_file():
             raise AssertionError(f"the image {image} does not exist; run 'make devimage'")
@@ -125,6 +123,7 @@ class CairnVM:
             if Path(f"{image}.{part}").exists():
                 Path(f"{disk}.{part}").symlink_to(f"{image}.{part}")
         self.options = ["--memory", str(memory), "--smp", str(smp)]
+        self.options += ["--append", kernel_options(screen)]
         if feeder is not None:
             self.options += ["--feeder", str(feeder)]
         self.disk = VolatileDisk(disk, self.sockets, seed, lies=lies) if volatile else None
@@ -146,7 +145,6 @@ class CairnVM:
             self.disk.start()
             command += ["--nbd", str(self.disk.socket)]
         command += ["--qmp", str(self.sockets / "qmp"), "--shell", str(self.shell.path)]
-        command += ["--append", kernel_options(self.screen)]
         command += ["--serial", "chardev:serial0", *self.options, "--"]
         command += ["-chardev", f"file,id=serial0,path={serial},append=on"]
         with (self.directory / "qemu.log").open("ab") as log:

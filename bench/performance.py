@@ -103,15 +103,17 @@ class Results:
 
 
 def table(results: Results, scenario: Scenario, base: str) -> list[str]:
-    """A table of all figures: one row each, one column a variant."""
+    """A table of the figures that were measured: one row each, one column a variant."""
     variants = results.variants(scenario.name)
     titles = {variant.name: variant.title for variant in VARIANTS}
     lines = ["| | " + " | ".join(titles[name] for name in variants) + " |"]
     lines.append("|---|" + "---:|" * len(variants))
     for key, heading, decimals, compare in FIGURES:
+        values = {name: results.value(scenario.name, name, key) for name in variants}
+        if all(value is None for value in values.values()):
+            continue  # older than the figure
         cells = []
-        for name in variants:
-            value = results.value(scenario.name, name, key)
+        for name, value in values.items():
             cell = "" if value is None else f"{value:.{decimals}f}"
             ratio = results.ratio(scenario.name, base, name, key)
             if compare and ratio and name != base:

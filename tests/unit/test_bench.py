@@ -151,6 +151,13 @@ def test_unknown_names(tmp_path: Path) -> None:
         assert f"{item.name} " in listing
 
 
+def test_page_in_the_repository() -> None:
+    """The page in docs/ is that of the results beside it, with rows that have figures only."""
+    kept = ROOT / "docs/performance.json"
+    page = performance.page(performance.Results(json.loads(kept.read_text())))
+    assert page == kept.with_suffix(".md").read_text()
+
+
 @needs_root
 def test_memory_group() -> None:
     """What a process in it fills counts, and cannot be more; the group goes away."""

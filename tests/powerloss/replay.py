@@ -45,7 +45,7 @@ from live import Campaign
 from mounts import MountError
 from node import CHAINS, ROOT, DidNotStart, Rpc, RpcError
 from source import ANYONE, Source
-from states import OUT, check_states, folder_of, say, starter
+from states import OUT, check_states, folder_of, say, starter, stoppable
 from volatile_disk import VolatileDisk
 
 #: Blocks beyond the recorded node's height that are looked up, too: more than it fetches
@@ -117,8 +117,7 @@ def live(options: argparse.Namespace) -> int:
         source = Source(rpc, "regtest", options.seed)
         start = starter(options, work, options.port + 2)
         campaign = Campaign(work, start, source, options.port, options.seed)
-        # An interrupted campaign reports what it has.
-        with contextlib.suppress(KeyboardInterrupt):
+        with stoppable(results):
             for number in range(options.states):
                 result = {"number": number, **campaign.cut()}
                 results.append(result)

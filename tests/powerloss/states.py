@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -10,6 +11,7 @@ import multiprocessing
 import resource
 import shutil
 import time
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from queue import Empty
@@ -27,6 +29,17 @@ OUT = ROOT / "out"
 def say(text: str) -> None:
     """Progress."""
     print(text, flush=True)
+
+
+@contextlib.contextmanager
+def stoppable(results: Sequence[object]) -> Iterator[None]:
+    """An interrupt ends what is done inside; if there are results by then, it ends only that."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not results:
+            raise
+        say("stopped; the results so far:")
 
 
 def folder_of(options: argparse.Namespace) -> Path:
@@ -72,11 +85,8 @@ def check_states(options: argparse.Namespace) -> int:
         for worker in workers:
             worker.start()
         try:
-            _collect(workers, queue, results, len(states), options)
-        except KeyboardInterrupt:
-            if not results:
-                raise
-            say("stopped; the results so far:")
+            with stoppable(results):
+                _collect(workers, queue, results, len(states), options)
         finally:
             for worker in workers:
                 worker.terminate()

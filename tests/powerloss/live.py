@@ -77,13 +77,15 @@ class Campaign:
             worker = threading.Thread(target=self._work_on, args=(datadir,))
             with written_back(datadir, self._random.randrange(1 << 30)):
                 worker.start()
-                time.sleep(self._random.uniform(*SECONDS))
-                self._off.set()
-                outcome = self._disk.cut(policy)
-                if self._node:
-                    self._node.process.kill()
-                worker.join()
-                self._node = None
+                try:
+                    time.sleep(self._random.uniform(*SECONDS))
+                finally:  # an interrupt is an early cut: the file system must not stay in use
+                    self._off.set()
+                    outcome = self._disk.cut(policy)
+                    if self._node:
+                        self._node.process.kill()
+                    worker.join()
+                    self._node = None
         top = self._source.height()
         self._source.remember(len(self._chain.blocks), top)
         self._chain.blocks += self._source.blocks(top, len(self._chain.blocks))

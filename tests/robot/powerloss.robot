@@ -84,7 +84,7 @@ Cut
         ${repeat}=    Evaluate    $aim == 'flush'
         ${answers}=    Cut Power During    ${script}    ${moment}    ${policy}    repeat=${repeat}
     END
-    IF    $answers and $answers[-1]
+    IF    $answers
         VAR    ${flushed}    ${answers}[-1]
     END
     RETURN    ${flushed}
@@ -210,7 +210,7 @@ Heavy Blocks And Pruning Survive Power Cuts
         FOR    ${number}    IN RANGE    4
             ${moment}=    Random Number    ${SEED}    ${number}    1    12
             ${answers}=    Cut Power During    ${PRUNE}; ${FLUSH}    ${moment}    ${POLICIES}[${number}]    repeat=${True}
-            IF    $answers and $answers[-1]
+            IF    $answers
                 VAR    ${flushed}    ${answers}[-1]
             END
             ${flushed}=    Recover    ${engine}    prune    ${POLICIES}[${number}]    ${number}    ${flushed}
@@ -238,7 +238,7 @@ A Lying Disk Is Found Out
         ${end}=    What The Boot Ends In
         IF    '${end}' == 'up'
             ${height}=    Node    getblockcount
-            ${end}=    Evaluate    'lost' if $answers and $answers[-1] and int($height) < int($answers[-1]) else 'recovered'
+            ${end}=    Evaluate    'lost' if $answers and int($height) < int($answers[-1]) else 'recovered'
         END
         Log    ${number}: ${end}    console=${True}
         IF    '${end}' != 'recovered'

@@ -205,15 +205,16 @@ class CairnVM:
         """Cuts the power so many seconds after a script was started in the guest.
 
         It is cut in the middle if it still runs; with ``repeat`` it is run again and again
-        until then. Returns what it printed, for each run that ended successfully before.
+        until then. Returns what it printed, for each run that ended successfully before and
+        printed something.
         """
         finished: list[str] = []
         deadline = time.monotonic() + self._seconds(seconds)
         while (rest := deadline - time.monotonic()) > 0:
             with contextlib.suppress(GuestShellError):
                 result = self.shell.run(script, rest)
-                if result.status == 0:
-                    finished.append(result.stdout.strip())
+                if result.status == 0 and (said := result.stdout.strip()):
+                    finished.append(said)
             if not repeat:
                 break
         time.sleep(max(0.0, deadline - time.monotonic()))

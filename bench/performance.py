@@ -32,6 +32,7 @@ FIGURES = [
     ("rss_mib", "peak RSS, MiB", 0, True),
     ("rss_anonymous_mib", "of it anonymous, MiB", 0, False),
     ("written_mib", "written, MiB", 0, True),
+    ("unwritten_mib", "deleted before written, MiB", 0, False),
     ("written_per_block_kib", "a block, KiB", 0, False),
     ("flushes", "flushes of the device", 0, False),
     ("stop_s", "last flush and stop, s", 1, True),

@@ -113,6 +113,12 @@ class Daemon:
             "rss_anonymous_mib": self.peak_anonymous / 1024,
         }
 
+    def unwritten(self) -> float:
+        """MiB that it has written to files, but were deleted before they reached the device."""
+        text = Path(f"/proc/{self.process.pid}/io").read_text()
+        words = dict(line.split(": ") for line in text.splitlines())
+        return int(words["cancelled_write_bytes"]) / 2**20
+
     def stop(self) -> float:
         """Asks it to end; the seconds until it has."""
         began = time.monotonic()
@@ -186,6 +192,7 @@ def measure(
         )
         figures["sync_s"], _ = node.until(at_top)
         figures |= node.usage()
+        figures["unwritten_mib"] = node.unwritten()
         figures["stop_s"] = node.stop()
         began = time.monotonic()
         disk.sync()

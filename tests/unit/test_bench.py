@@ -190,7 +190,8 @@ def test_measure(tmp_path: Path) -> None:
     assert figures["verified_blocks"] == summary["tail"] + run_node.VERIFY_BLOCKS
     assert figures["verified_transactions"] > run_node.VERIFY_BLOCKS
     for key, *_ in performance.FIGURES:
-        assert figures[key] > 0, key
+        # a small chain's files may all live long enough
+        assert figures[key] > 0 or (key == "unwritten_mib" and figures[key] == 0), key
     assert figures["written_mib"] > summary["bytes"] / 2**20
     assert figures["flushes"] >= 1
     # a chain that the coins are not of

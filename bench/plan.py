@@ -89,15 +89,18 @@ ABLATIONS = [
     Variant(
         "unbuffered", "unbuffered block IO", (*BIP30, "--with", "unbuffered-block-io"), LEVELDB
     ),
-    Variant(
-        "log-not-synced", "full logs not synced", (*BIP30, "--with", "log-not-synced"), LEVELDB
-    ),
 ]
 #: What might become a patch of Cairn's, if it pays.
 SORTED = (*BIP30, "--with", "sorted-flush")
 CANDIDATES = [
     Variant("sorted", "LevelDB, coins written in order", SORTED, LEVELDB),
     Variant("sorted-lmdb", "LMDB, coins written in order", SORTED, ("-dbbackend=lmdb",)),
+    Variant(
+        "by-sequence",
+        "full logs not synced, but recovered in order",
+        (*BIP30, "--with", "logs-by-sequence"),
+        LEVELDB,
+    ),
     Variant("not-wiped", "streams not wiped", (*BIP30, "--with", "streams-not-wiped"), LEVELDB),
 ]
 VARIANTS = [*PRODUCT, *ABLATIONS, *CANDIDATES]

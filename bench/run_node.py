@@ -103,21 +103,18 @@ class Daemon:
         self.peak_anonymous = max(self.peak_anonymous, self._status().get("RssAnon", 0))
 
     def usage(self) -> dict[str, float]:
-        """Processor seconds so far, and peaks of resident memory in MiB."""
+        """So far: processor seconds; MiB of resident memory at most, and deleted before written."""
         self._sample()
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         cpu = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        io = Path(f"/proc/{self.process.pid}/io").read_text()
+        unwritten = int(io.rpartition("cancelled_write_bytes: ")[2])
         return {
             "cpu_s": cpu,
             "rss_mib": self._status()["VmHWM"] / 1024,
             "rss_anonymous_mib": self.peak_anonymous / 1024,
+            "unwritten_mib": unwritten / 2**20,
         }
-
-    def unwritten(self) -> float:
-        """MiB that it has written to files, but were deleted before they reached the device."""
-        text = Path(f"/proc/{self.process.pid}/io").read_text()
-        words = dict(line.split(": ") for line in text.splitlines())
-        return int(words["cancelled_write_bytes"]) / 2**20
 
     def stop(self) -> float:
         """Asks it to end; the seconds until it has."""
@@ -192,7 +189,6 @@ def measure(
         )
         figures["sync_s"], _ = node.until(at_top)
         figures |= node.usage()
-        figures["unwritten_mib"] = node.unwritten()
         figures["stop_s"] = node.stop()
         began = time.monotonic()
         disk.sync()

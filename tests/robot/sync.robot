@@ -63,12 +63,12 @@ A Power Cut At The Tip Keeps What Was Flushed
     Should Be Equal As Integers    ${height}    ${TOP}
     Coins Should Equal The Stock Node's At The Top
 
-The Storage Decides The Engine
-    Engine Should Be    lmdb
+A New Node Has LevelDB
+    Engine Should Be    leveldb
 
 Converted Databases Have The Same Coins
     [Documentation]    There and back, each time verified by the converter and by the hash.
-    FOR    ${engine}    IN    leveldb    lmdb
+    FOR    ${engine}    IN    lmdb    leveldb
         Guest    systemctl start node-convert@${engine}
         Node Is Up
         Engine Should Be    ${engine}
@@ -78,13 +78,13 @@ Converted Databases Have The Same Coins
 
 The Wrong Engine In node.conf Is Explained
     Shut Down
-    Put Node Conf    ${SYNC_CONF}prune=550\ndbbackend=leveldb\n
+    Put Node Conf    ${SYNC_CONF}prune=550\ndbbackend=lmdb\n
     Power On
-    Wait For Serial    ! The node's databases are of lmdb, but node.conf has dbbackend=leveldb
+    Wait For Serial    ! The node's databases are of leveldb, but node.conf has dbbackend=lmdb
     Guest    test -e /run/cairn/bitcoind.hold
-    Guest    systemctl start node-convert@leveldb
+    Guest    systemctl start node-convert@lmdb
     Node Is Up
-    Engine Should Be    leveldb
+    Engine Should Be    lmdb
     Coins Should Equal The Stock Node's At The Top
 
 Old Block Files Are Pruned

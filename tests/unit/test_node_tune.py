@@ -140,19 +140,22 @@ def test_table(machine: Machine, shell: str, row: list[str]) -> None:
     assert f", {kind} (" in explained
 
 
-ENGINES = {"sd": "leveldb", "emmc": "leveldb", "usb": "leveldb", "hdd": "leveldb"}
+MAPS = {"sd": "64", "emmc": "64", "usb": "64", "hdd": "64"}
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("kind", DEVICES)
 def test_engine_by_class(machine: Machine, shell: str, kind: str) -> None:
-    """Without data the storage class decides; the converter shows that LMDB is there."""
+    """Without data LevelDB; with LMDB's, its map by the storage class."""
     machine.disk(kind, 100000)
     machine.converter()
     assert machine.run(shell).returncode == 0
-    settings = machine.settings()
-    assert settings["dbbackend"] == ENGINES.get(kind, "lmdb")
-    assert settings.get("dbmapsize") == ("256" if settings["dbbackend"] == "lmdb" else None)
+    assert machine.settings()["dbbackend"] == "leveldb"
+    assert "dbmapsize" not in machine.settings()
+    machine.write("var/lib/bitcoind/chainstate/lmdb/data.mdb", "")
+    assert machine.run(shell).returncode == 0
+    assert machine.settings()["dbbackend"] == "lmdb"
+    assert machine.settings()["dbmapsize"] == MAPS.get(kind, "256")
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -163,7 +166,7 @@ def test_engine_by_class(machine: Machine, shell: str, kind: str) -> None:
         ("nvme", "CURRENT", "leveldb"),
         ("sd", "lmdb/data.mdb", "lmdb"),
         ("sd", "", "leveldb"),
-        ("nvme", "", "lmdb"),
+        ("nvme", "", "leveldb"),
         # both, one of them left behind
         ("nvme", "CURRENT lmdb/data.mdb outdated.lmdb", "leveldb"),
         ("sd", "CURRENT lmdb/data.mdb outdated.leveldb", "lmdb"),

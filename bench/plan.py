@@ -95,12 +95,6 @@ SORTED = (*BIP30, "--with", "sorted-flush")
 CANDIDATES = [
     Variant("sorted", "LevelDB, coins written in order", SORTED, LEVELDB),
     Variant("sorted-lmdb", "LMDB, coins written in order", SORTED, ("-dbbackend=lmdb",)),
-    Variant(
-        "by-sequence",
-        "full logs not synced, but recovered in order",
-        (*BIP30, "--with", "logs-by-sequence"),
-        LEVELDB,
-    ),
     Variant("not-wiped", "streams not wiped", (*BIP30, "--with", "streams-not-wiped"), LEVELDB),
 ]
 VARIANTS = [*PRODUCT, *ABLATIONS, *CANDIDATES]

@@ -191,6 +191,23 @@ def test_unusable_file(node: Node, shell: str, data: bytes | None, words: str) -
     assert not (node.path / "run/cairn/authorized_keys").exists()
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("mounted", "words"),
+    [
+        ("/boot", "There is no node.conf"),
+        ("/var", "The boot partition, with node.conf, is not there"),
+    ],
+)
+def test_boot_partition_is_missing(node: Node, shell: str, mounted: str, words: str) -> None:
+    """A partition that was not mounted is told from one without the file."""
+    (node.path / "proc/self").mkdir(parents=True)
+    (node.path / "proc/self/mountinfo").write_text(
+        f"22 1 8:1 / / ro - erofs x ro\n23 22 8:2 / {mounted} rw - ext4 y rw\n"
+    )
+    assert node.run(None, shell).startswith(words)
+
+
 def test_random_bytes_never_stop_the_node(node: Node) -> None:
     """Text-like garbage yields reports, never a failure."""
     garbage = bytes(range(1, 256)) * 20

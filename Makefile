@@ -5,7 +5,7 @@
 #            DEV=/dev/sdX          card or disk, for flash (FORCE=1: not a removable one)
 #            IMAGE=FILE            image under test (default: the development image)
 #            DEVIMAGE_SUITE=NAME   Debian/Ubuntu release of the development image
-#            DIR=FOLDER            where bench-lmdb and bench-inputs write, on the disk in question
+#            DIR=FOLDER            where bench-lmdb, bench-leveldb, bench-inputs write, on the disk in question
 #            BENCH='OPTION...'     for bench, see bench/compare.py
 #            CHAINGEN='OPTION...'  for chaingen, see support/chaingen -help
 #            CAIRN_ACCEL=kvm|tcg   skip the probe for KVM
@@ -24,7 +24,7 @@ BOARD ?= x86_64
 export BUILDROOT FORCE
 
 .PHONY: help run test lint unit core-test functional robot bootstrap source verify-source \
-	core core-tests devimage x86_64 rpi5 show-config qemu flash legal-info profile bench-lmdb \
+	core core-tests devimage x86_64 rpi5 show-config qemu flash legal-info profile bench-lmdb bench-leveldb \
 	bench bench-inputs chaingen powerloss powerloss-replay clean distclean
 
 help: ## this list
@@ -99,6 +99,9 @@ profile: bootstrap ## flame graph of a sync of real blocks on the x86_64 image
 
 bench-lmdb: bootstrap ## pages that LMDB writes per change, and what a read costs (DIR=)
 	@support/bench-lmdb $(DIR)
+
+bench-leveldb: bootstrap ## bytes that LevelDB writes per byte that changes, with its levels and ours (DIR=)
+	@support/bench-leveldb $(DIR)
 
 bench-inputs: bootstrap ## what looking up a block's inputs on several threads brings (DIR=)
 	@support/bench-inputs $(DIR)

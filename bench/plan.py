@@ -89,6 +89,7 @@ ABLATIONS = [
     Variant(
         "unbuffered", "unbuffered block IO", (*BIP30, "--with", "unbuffered-block-io"), LEVELDB
     ),
+    Variant("fixed-levels", "LevelDB's own levels", (*BIP30, "--with", "fixed-levels"), LEVELDB),
 ]
 #: What might become a patch of Cairn's, if it pays.
 SORTED = (*BIP30, "--with", "sorted-flush")

@@ -1,0 +1,263 @@
+// Measures what LevelDB writes and reads for changes as a chainstate makes them, with its own
+// levels and with those of the patch queue (0021, 0022). Prints a Markdown table.
+//
+// usage: leveldb-levels DIR [COINS]     (make bench-leveldb; DIR needs 1 KiB for each 2 coins)
+//   COINS  coins there are all the time, default 3000000
+//
+// A record is a coin's: key 34 bytes, as good as random; value 28 bytes. Each flush adds one coin
+// and spends one, so often that 1.5 % of the coins change: what a cache of 450 MiB does to
+// mainnet's; at the tip 0.02 %, an hour's blocks. Afterwards as many coins are looked up as were
+// spent. All that LevelDB has a fixed size for is made smaller, as mainnet's 170 million coins are more than
+// these; but for its tables, which cannot be smaller than 1 MiB (the node's have 32 MiB), and
+// the looks that it allows at a table, 100 at least: compactions because of lookups are counted too low.
+// Measured after as many flushes that are not. Nothing is synced: bytes are counted, not time.
+
+#include <leveldb/cache.h>
+#include <leveldb/db.h>
+#include <leveldb/env.h>
+#include <leveldb/filter_policy.h>
+#include <leveldb/write_batch.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace {
+constexpr uint64_t MAINNET_COINS{170'000'000};
+constexpr size_t KEY_SIZE{34};
+constexpr size_t VALUE_SIZE{28};
+//! A flush of a cache of 450 MiB is 150 MB, in batches of 32 MiB (-dbbatchsize's default)
+constexpr uint64_t MAINNET_BATCH{32 << 20};
+//! The eighth part of a database cache of 8 MiB, twice: what Core gives the coins' database
+constexpr uint64_t MAINNET_WRITE_BUFFER{2 << 20};
+constexpr uint64_t MAINNET_LEVEL_BASE{10 << 20};
+
+struct Counters {
+    std::atomic<uint64_t> tables{0}, logs{0}, reads{0};
+};
+
+class WritableFile : public leveldb::WritableFile
+{
+    const std::unique_ptr<leveldb::WritableFile> m_file;
+    std::atomic<uint64_t>& m_bytes;
+
+public:
+    WritableFile(leveldb::WritableFile* file, std::atomic<uint64_t>& bytes) : m_file{file}, m_bytes{bytes} {}
+    leveldb::Status Append(const leveldb::Slice& data) override
+    {
+        m_bytes += data.size();
+        return m_file->Append(data);
+    }
+    leveldb::Status Close() override { return m_file->Close(); }
+    leveldb::Status Flush() override { return m_file->Flush(); }
+    leveldb::Status Sync() override { return m_file->Flush(); }
+    std::string GetName() const override { return m_file->GetName(); }
+};
+
+//! Set while keys are looked up: compactions read on a thread of their own
+thread_local bool g_looking{false};
+
+class RandomAccessFile : public leveldb::RandomAccessFile
+{
+    const std::unique_ptr<leveldb::RandomAccessFile> m_file;
+    std::atomic<uint64_t>& m_reads;
+
+public:
+    RandomAccessFile(leveldb::RandomAccessFile* file, std::atomic<uint64_t>& reads) : m_file{file}, m_reads{reads} {}
+    leveldb::Status Read(uint64_t offset, size_t n, leveldb::Slice* result, char* scratch) const override
+    {
+        if (g_looking) ++m_reads;
+        return m_file->Read(offset, n, result, scratch);
+    }
+    std::string GetName() const override { return m_file->GetName(); }
+};
+
+class Env : public leveldb::EnvWrapper
+{
+    Counters& m_counters;
+
+public:
+    explicit Env(Counters& counters) : EnvWrapper{leveldb::Env::Default()}, m_counters{counters} {}
+    leveldb::Status NewWritableFile(const std::string& name, leveldb::WritableFile** file) override
+    {
+        const leveldb::Status status{target()->NewWritableFile(name, file)};
+        if (status.ok()) *file = new WritableFile{*file, name.ends_with(".log") ? m_counters.logs : m_counters.tables};
+        return status;
+    }
+    leveldb::Status NewRandomAccessFile(const std::string& name, leveldb::RandomAccessFile** file) override
+    {
+        const leveldb::Status status{target()->NewRandomAccessFile(name, file)};
+        if (status.ok()) *file = new RandomAccessFile{*file, m_counters.reads};
+        return status;
+    }
+};
+
+[[noreturn]] void Die(const std::string& why)
+{
+    std::fprintf(stderr, "leveldb-levels: %s\n", why.c_str());
+    std::exit(1);
+}
+
+void Check(const leveldb::Status& status)
+{
+    if (!status.ok()) Die(status.ToString() + "; is there space, and may the folder be written?");
+}
+
+std::string Key(uint64_t serial)
+{
+    std::mt19937_64 generator{serial};
+    char key[KEY_SIZE]{'C'};
+    for (int i{0}; i < 4; ++i) {
+        const uint64_t word{generator()};
+        std::memcpy(key + 1 + 8 * i, &word, 8);
+    }
+    return {key, KEY_SIZE};
+}
+
+double ThreadSeconds()
+{
+    timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return double(t.tv_sec) + double(t.tv_nsec) / 1e9;
+}
+
+class Chainstate
+{
+    const uint64_t m_batch;
+    Counters m_counters;
+    Env m_env{m_counters};
+    const std::unique_ptr<leveldb::Cache> m_cache{leveldb::NewLRUCache(4 << 20)};
+    const std::unique_ptr<const leveldb::FilterPolicy> m_filter{leveldb::NewBloomFilterPolicy(10)};
+    std::unique_ptr<leveldb::DB> m_db;
+    std::mt19937_64 m_random{1};
+    std::vector<uint64_t> m_coins;
+    uint64_t m_serial{0};
+    uint64_t m_changed{0};
+    uint64_t m_lookups{0};
+    double m_seconds{0};
+
+    void Flush(uint64_t added, uint64_t spent)
+    {
+        leveldb::WriteBatch batch;
+        for (uint64_t i{0}; i < std::max(added, spent); ++i) {
+            if (i < added) {
+                m_coins.push_back(++m_serial);
+                batch.Put(Key(m_serial), std::string(VALUE_SIZE, 'v'));
+                m_changed += KEY_SIZE + VALUE_SIZE;
+            }
+            if (i < spent) {
+                std::swap(m_coins[m_random() % m_coins.size()], m_coins.back());
+                batch.Delete(Key(m_coins.back()));
+                m_coins.pop_back();
+                m_changed += KEY_SIZE;
+            }
+            if (batch.ApproximateSize() < m_batch) continue;
+            Check(m_db->Write({}, &batch));
+            batch.Clear();
+        }
+        Check(m_db->Write({}, &batch));
+    }
+
+    void LookUp(uint64_t number)
+    {
+        g_looking = true;
+        const double start{ThreadSeconds()};
+        std::string value;
+        for (uint64_t i{0}; i < number; ++i) Check(m_db->Get({}, Key(m_coins[m_random() % m_coins.size()]), &value));
+        m_seconds += ThreadSeconds() - start;
+        m_lookups += number;
+        g_looking = false;
+    }
+
+public:
+    Chainstate(const std::string& dir, uint64_t coins, bool dynamic, bool seeks)
+        : m_batch{MAINNET_BATCH * coins / MAINNET_COINS}
+    {
+        leveldb::Options options;
+        options.create_if_missing = true;
+        options.env = &m_env;
+        options.block_cache = m_cache.get();
+        options.filter_policy = m_filter.get();
+        options.compression = leveldb::kNoCompression;
+        options.write_buffer_size = MAINNET_WRITE_BUFFER * coins / MAINNET_COINS;
+        options.max_file_size = 1 << 20;
+        options.max_bytes_for_level_base = MAINNET_LEVEL_BASE * coins / MAINNET_COINS;
+        options.level_compaction_dynamic_level_bytes = dynamic;
+        options.seek_compaction = seeks;
+        leveldb::DB* db;
+        Check(leveldb::DB::Open(options, dir, &db));
+        m_db.reset(db);
+        for (uint64_t i{0}; i < 50; ++i) Flush(coins / 50, 0);
+    }
+
+    /** Flushes that change that part of all coins. */
+    void Run(int flushes, double part)
+    {
+        const uint64_t pairs(double(m_coins.size()) * part / 2);
+        for (int i{0}; i < flushes; ++i) {
+            Flush(pairs, pairs);
+            LookUp(pairs);
+        }
+    }
+
+    void Reset()
+    {
+        m_counters.tables = m_counters.logs = m_counters.reads = 0;
+        m_changed = m_lookups = 0;
+        m_seconds = 0;
+    }
+
+    void Print(const char* levels, const char* phase)
+    {
+        std::string files;
+        for (int level{0}; level < 7; ++level) {
+            std::string number;
+            m_db->GetProperty("leveldb.num-files-at-level" + std::to_string(level), &number);
+            files += number + " ";
+        }
+        std::printf("| %s | %s | %.1f | %.1f | %.2f | %.1f | %s|\n", levels, phase,
+                    double(m_counters.tables) / double(m_changed), double(m_counters.logs) / double(m_changed),
+                    double(m_counters.reads) / double(m_lookups), m_seconds / double(m_lookups) * 1e6, files.c_str());
+        std::fflush(stdout);
+    }
+};
+} // namespace
+
+int main(int argc, char** argv)
+{
+    const uint64_t coins{argc == 3 ? std::strtoull(argv[2], nullptr, 10) : 3'000'000};
+    if (argc < 2 || argc > 3 || coins < 100'000) Die("usage: leveldb-levels DIR [COINS], with 100000 coins or more");
+    std::printf("%llu coins of %zu bytes; bytes of tables and of logs per byte that changed; per lookup: blocks read\n"
+                "from tables, and µs of the processor; tables in each level at the end.\n\n"
+                "| levels | flushes | tables | logs | reads | µs | files |\n|---|---|---|---|---|---|---|\n",
+                static_cast<unsigned long long>(coins), KEY_SIZE + VALUE_SIZE);
+    struct {
+        const char* name;
+        bool dynamic, seeks;
+    } const variants[]{{"LevelDB's", false, true}, {"LevelDB's, no compactions for lookups", false, false}, {"Cairn's", true, false}};
+    for (const auto& variant : variants) {
+        const std::filesystem::path dir{std::filesystem::path{argv[1]} / "leveldb-levels"};
+        std::filesystem::remove_all(dir);
+        {
+            Chainstate chainstate{dir.string(), coins, variant.dynamic, variant.seeks};
+            chainstate.Run(60, 0.015);
+            chainstate.Reset();
+            chainstate.Run(60, 0.015);
+            chainstate.Print(variant.name, "initial sync");
+            chainstate.Run(1500, 0.0002);
+            chainstate.Reset();
+            chainstate.Run(1500, 0.0002);
+            chainstate.Print(variant.name, "at the tip");
+        }
+        std::filesystem::remove_all(dir);
+    }
+}

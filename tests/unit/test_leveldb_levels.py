@@ -1,0 +1,41 @@
+"""bench/leveldb-levels: what patches 0021 and 0022 are for, with few coins."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+
+def test_half_is_written(root: Path, tmp_path: Path) -> None:
+    """In mainnet's proportions Cairn's levels write less than half of what LevelDB's do."""
+    memory = Path("/dev/shm")
+    result = subprocess.run(
+        [
+            str(root / "support/bench-leveldb"),
+            str(memory if memory.is_dir() else tmp_path),
+            "100000",
+        ],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in result.stdout.splitlines()]
+    written = {
+        (row[0], row[1]): float(row[2]) for row in rows if len(row) == 7 and row[2][0].isdigit()
+    }
+    assert len(written) == 6
+    for flushes in ("initial sync", "at the tip"):
+        assert written["Cairn's", flushes] < written["LevelDB's", flushes] / 2
+
+
+def test_usage(root: Path, tmp_path: Path) -> None:
+    """Too few coins are refused with one sentence."""
+    result = subprocess.run(
+        [str(root / "support/bench-leveldb"), str(tmp_path), "10"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 1
+    assert "with 100000 coins or more" in result.stderr

@@ -8,8 +8,9 @@
 // and spends one, so often that 1.5 % of the coins change: what a cache of 450 MiB does to
 // mainnet's; at the tip 0.02 %, an hour's blocks. Afterwards as many coins are looked up as were
 // spent. All that LevelDB has a fixed size for is made smaller, as mainnet's 170 million coins are more than
-// these; but for its tables, which cannot be smaller than 1 MiB (the node's have 32 MiB), and
-// the looks that it allows at a table, 100 at least: compactions because of lookups are counted too low.
+// these; but for its tables, which cannot be smaller than 1 MiB (the node's have 32 MiB), its write
+// buffer, 64 KiB at least, and the looks that it allows at a table, 100 at least: compactions because
+// of lookups are counted too low.
 // Measured after as many flushes that are not. Nothing is synced: bytes are counted, not time.
 
 #include <leveldb/cache.h>
@@ -37,7 +38,7 @@ constexpr size_t KEY_SIZE{34};
 constexpr size_t VALUE_SIZE{28};
 //! A flush of a cache of 450 MiB is 150 MB, in batches of 32 MiB (-dbbatchsize's default)
 constexpr uint64_t MAINNET_BATCH{32 << 20};
-//! The eighth part of a database cache of 8 MiB, twice: what Core gives the coins' database
+//! A fourth of the coins' database cache, for which Core takes 8 MiB at most
 constexpr uint64_t MAINNET_WRITE_BUFFER{2 << 20};
 constexpr uint64_t MAINNET_LEVEL_BASE{10 << 20};
 

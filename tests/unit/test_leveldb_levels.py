@@ -6,19 +6,15 @@ import subprocess
 from pathlib import Path
 
 
-def test_half_is_written(root: Path, tmp_path: Path) -> None:
+def bench(root: Path, folder: Path, coins: str) -> subprocess.CompletedProcess[str]:
+    """Runs `support/bench-leveldb` in that folder with so many coins."""
+    command = [str(root / "support/bench-leveldb"), str(folder), coins]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
+def test_half_is_written(root: Path, memory: Path) -> None:
     """In mainnet's proportions Cairn's levels write less than half of what LevelDB's do."""
-    memory = Path("/dev/shm")
-    result = subprocess.run(
-        [
-            str(root / "support/bench-leveldb"),
-            str(memory if memory.is_dir() else tmp_path),
-            "100000",
-        ],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+    result = bench(root, memory, "100000")
     assert result.returncode == 0, result.stdout + result.stderr
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in result.stdout.splitlines()]
     written = {
@@ -31,11 +27,6 @@ def test_half_is_written(root: Path, tmp_path: Path) -> None:
 
 def test_usage(root: Path, tmp_path: Path) -> None:
     """Too few coins are refused with one sentence."""
-    result = subprocess.run(
-        [str(root / "support/bench-leveldb"), str(tmp_path), "10"],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+    result = bench(root, tmp_path, "10")
     assert result.returncode == 1
     assert "with 100000 coins or more" in result.stderr

@@ -6,11 +6,8 @@ case does stands at their beginning.
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,16 +25,6 @@ def programs(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         command += ["-o", str(target / name), str(root / f"tests/lmdb/{name}.c")]
         subprocess.run([*command, str(lmdb / "lib/liblmdb.a")], check=True)
     return target
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Path]:
-    """A folder in RAM: the file is written once for each of 100,000 cases."""
-    if not os.access("/dev/shm", os.W_OK):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
-        yield Path(name)
 
 
 def damage(programs: Path, folder: Path, kind: str) -> dict[str, int]:

@@ -11,6 +11,11 @@ ${DATA}           /var/lib/bitcoind
 ${CONF}           ${SYNC_CONF}prune=550\nkeypool=5\n
 
 *** Keywords ***
+Sum Of The User's Settings
+    [Documentation]    Of node.conf without the lines that these tests change themselves.
+    ${sum}=    Guest    sed '/^dbbackend=/d; /^reindex=/d' /boot/node.conf | cksum
+    RETURN    ${sum}
+
 Start Node With A Wallet
     Start Feeder    ${FEEDER_PORT}
     Start VM    recovery    ${CONF}dbbackend=lmdb\n    feeder=${FEEDER_PORT}
@@ -19,7 +24,7 @@ Start Node With A Wallet
     ${address}=    Node    getnewaddress
     Set Suite Variable    ${ADDRESS}    ${address}
     Wait For Height    500
-    ${sum}=    Guest    sed '/^dbbackend=/d; /^reindex=/d' /boot/node.conf | cksum
+    ${sum}=    Sum Of The User's Settings
     Set Suite Variable    ${CONF_SUM}    ${sum}
 
 Damage
@@ -154,7 +159,7 @@ An Error On Read
     Is Held Back    The card or disk fails (
     Healthy Disk Again
     Node Is As Before
-    ${sum}=    Guest    sed '/^dbbackend=/d; /^reindex=/d' /boot/node.conf | cksum
+    ${sum}=    Sum Of The User's Settings
     Should Be Equal    ${sum}    ${CONF_SUM}
 
 A Data Partition That Cannot Be Mounted

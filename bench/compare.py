@@ -9,7 +9,8 @@ usage: bench/compare.py [--scenario NAME]... [--variant NAME]... [--runs N] [--s
   --runs N         rounds; each has every variant in every scenario once, default 3
   --seconds S      begins no round that would probably end later than this, default no end
   --out FILE       results so far, in JSON, rewritten after each run; a file that is there is gone
-                   on with if chains and machine are the same; default out/bench/results.json
+                   on with if chains and machine are the same; runs of a daemon that is no longer
+                   the one of its variant are left out; default out/bench/results.json
   --list           prints scenarios and variants
 
 Needs root, for control groups, loop devices and file systems. Builds what is missing with
@@ -22,6 +23,7 @@ measured before is kept.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import platform
@@ -38,7 +40,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from limits import LimitError
 from plan import ABLATIONS, CANDIDATES, CHAINS, PRODUCT, SCENARIOS, VARIANTS, Scenario, Variant
-from run_node import ROOT, Chain, RunError, measure
+from run_node import ROOT, Chain, RunError, binary_of, measure
 
 OUT = ROOT / "out/bench"
 
@@ -135,6 +137,14 @@ def keep(results: dict[str, Any], store: Path) -> None:
     store.with_suffix(".new").rename(store)
 
 
+def still_valid(runs: list[dict[str, Any]], daemons: dict[str, str]) -> list[dict[str, Any]]:
+    """The runs without those of another daemon than the variant's is now (name: its sha256)."""
+    kept = [run for run in runs if daemons.get(run["variant"]) in (None, run.get("daemon"))]
+    if len(kept) < len(runs):
+        say(f"leaves out {len(runs) - len(kept)} runs of daemons that were built otherwise")
+    return kept
+
+
 def rounds(options: argparse.Namespace, results: dict[str, Any], store: Path) -> None:
     """All runs; results are stored after each."""
     scenarios, variants = chosen(options)
@@ -148,7 +158,8 @@ def rounds(options: argparse.Namespace, results: dict[str, Any], store: Path) ->
         facts = {key: value for key, value in summary.items() if key != "input_ages"}
         if results.setdefault("chains", {}).setdefault(name, facts) != facts:
             raise BenchError(f"{store} is of another chain '{name}'; name another file with --out")
-    runs: list[dict[str, Any]] = results.setdefault("runs", [])
+    daemons = {v.name: hashlib.sha256(binary_of(v).read_bytes()).hexdigest() for v in variants}
+    runs = results["runs"] = still_valid(results.get("runs", []), daemons)
     before = Counter((run["scenario"], run["variant"]) for run in runs)
     began = time.monotonic()
     with ExitStack() as stack:
@@ -172,6 +183,7 @@ def rounds(options: argparse.Namespace, results: dict[str, Any], store: Path) ->
                     figures = measure(scenario, variant, chain, OUT / "work", check=number == 1)
                     say(f"sync {figures['sync_s']:.0f} s, written {figures['written_mib']:.0f} MiB")
                     run = {"round": number, "scenario": scenario.name, "variant": variant.name}
+                    run["daemon"] = daemons[variant.name]
                     runs.append(run | {key: round(value, 3) for key, value in figures.items()})
                     keep(results, store)
 

@@ -156,6 +156,11 @@ def bench_log(log: Path) -> dict[str, float]:
     return found
 
 
+def binary_of(variant: Variant) -> Path:
+    """The daemon that support/core-build makes of it."""
+    return ROOT / "out" / variant.folder / "bin/bitcoind"
+
+
 def measure(
     scenario: Scenario, variant: Variant, chain: Chain, folder: Path, *, check: bool
 ) -> dict[str, Any]:
@@ -163,7 +168,7 @@ def measure(
 
     ``check``: also compare the UTXO set with the chain's.
     """
-    binary = ROOT / "out" / variant.folder / "bin/bitcoind"
+    binary = binary_of(variant)
     summary = chain.summary
     top, tip = summary["height"], summary["best_block"]
     common = ["-regtest", "-dnsseed=0", "-maxtipage=2000000000", "-prune=550", "-maxmempool=5"]

@@ -213,3 +213,14 @@ def test_results_are_kept(tmp_path: Path) -> None:
     store.write_text("{")
     with pytest.raises(compare.BenchError, match="remove it or name another"):
         compare.load(store)
+
+
+def test_runs_of_other_builds() -> None:
+    """They are left out where the variant is run again; those of the others stay."""
+    runs = [
+        {"variant": "leveldb", "daemon": "new"},
+        {"variant": "leveldb", "daemon": "old"},
+        {"variant": "leveldb"},
+        {"variant": "lmdb", "daemon": "old"},
+    ]
+    assert compare.still_valid(runs, {"stock": "any", "leveldb": "new"}) == [runs[0], runs[3]]

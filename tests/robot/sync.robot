@@ -39,7 +39,9 @@ Pruning Is Configured
     Should Not Be True    ${chain}[initialblockdownload]
 
 The End Of The Initial Sync Is Noted
-    [Documentation]    Marker, smaller cache, and the daemon restarted with it.
+    [Documentation]    Marker, smaller cache, and the daemon restarted with it. Its timer is the
+    ...    image's, but is stopped where there is a feeder.
+    Guest    systemctl is-enabled node-sync-done.timer
     ${before}=    Property Of    bitcoind    MainPID
     Guest    systemctl start node-sync-done
     Guest    test -s /var/lib/cairn/initial-sync-done

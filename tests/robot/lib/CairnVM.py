@@ -154,7 +154,12 @@ class CairnVM:
 
     @keyword
     def wait_until_it_answers(self) -> None:
-        """Waits for the shell of a machine that has been switched on."""
+        """Waits for the shell of a machine that has been switched on.
+
+        On one with a feeder the timer that looks for the end of the initial sync is stopped: the
+        tests' blocks, all of them old, are at their end from the first on, and ten minutes after
+        boot the daemon would be restarted in the middle of some test.
+        """
         assert self.process, "no machine runs"
         serial = self.directory / "serial.log"
         try:
@@ -164,6 +169,8 @@ class CairnVM:
             raise AssertionError(
                 f"the guest did not come up ({state}); see {serial.relative_to(ROOT)}: {error}"
             ) from error
+        if "--feeder" in self.options:
+            self.guest("systemctl stop node-sync-done.timer")
 
     @keyword
     def shut_down(self) -> None:

@@ -5,7 +5,8 @@ usage: bench/compare.py [--scenario NAME]... [--variant NAME]... [--runs N] [--s
                         [--out FILE] [--list]
   --scenario NAME  of bench/plan.py; default all of them
   --variant NAME   of bench/plan.py; default stock, leveldb, lmdb ("product"); "ablations"
-                   stands for the builds without one part, "candidates" for those with one more
+                   stands for the builds without one part, "candidates" for those with one more,
+                   "tunings" for one other setting each, "libraries" for the daemons of both lanes
   --runs N         rounds; each has every variant in every scenario once, default 3
   --seconds S      begins no round that would probably end later than this, default no end
   --out FILE       results so far, in JSON, rewritten after each run; a file that is there is gone
@@ -16,6 +17,8 @@ usage: bench/compare.py [--scenario NAME]... [--variant NAME]... [--runs N] [--s
 Needs root, for control groups, loop devices and file systems. Builds what is missing with
 support/core-build, 5 to 20 minutes each, and makes the chains with support/chaingen, in
 out/bench. Then bench/performance.py makes the report.
+Environment: IMAGE_TREE  the files of the x86_64 image, for the variant "musl"; default
+out/x86_64/build/target
 Errors: no root, results of another machine, a daemon that ends: one sentence, exit 1; what was
 measured before is kept.
 """
@@ -39,8 +42,19 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from limits import LimitError
-from plan import ABLATIONS, CANDIDATES, CHAINS, PRODUCT, SCENARIOS, VARIANTS, Scenario, Variant
-from run_node import ROOT, Chain, RunError, binary_of, measure
+from plan import (
+    ABLATIONS,
+    CANDIDATES,
+    CHAINS,
+    LIBRARIES,
+    PRODUCT,
+    SCENARIOS,
+    TUNINGS,
+    VARIANTS,
+    Scenario,
+    Variant,
+)
+from run_node import ROOT, Chain, RunError, binary_of, loader, measure
 
 OUT = ROOT / "out/bench"
 
@@ -117,7 +131,13 @@ def feeder(path: Path) -> Iterator[int]:
 def chosen(options: argparse.Namespace) -> tuple[list[Scenario], list[Variant]]:
     """What the command line names, in the plan's order."""
     names = set(options.variant or ["product"])
-    groups = {"product": PRODUCT, "ablations": ABLATIONS, "candidates": CANDIDATES}
+    groups = {
+        "product": PRODUCT,
+        "ablations": ABLATIONS,
+        "candidates": CANDIDATES,
+        "tunings": TUNINGS,
+        "libraries": LIBRARIES,
+    }
     for group, members in groups.items():
         if group in names:
             names = names - {group} | {variant.name for variant in members}
@@ -137,6 +157,12 @@ def keep(results: dict[str, Any], store: Path) -> None:
     store.with_suffix(".new").rename(store)
 
 
+def fingerprint(variant: Variant) -> str:
+    """SHA-256 of what is measured: the daemon, and the C library that comes with it."""
+    files = [binary_of(variant), *([loader()] if variant.image else [])]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
 def still_valid(runs: list[dict[str, Any]], daemons: dict[str, str]) -> list[dict[str, Any]]:
     """The runs without those of another daemon than the variant's is now (name: its sha256)."""
     kept = [run for run in runs if daemons.get(run["variant"]) in (None, run.get("daemon"))]
@@ -149,7 +175,8 @@ def rounds(options: argparse.Namespace, results: dict[str, Any], store: Path) ->
     """All runs; results are stored after each."""
     scenarios, variants = chosen(options)
     for variant in variants:
-        subprocess.run([str(ROOT / "support/core-build"), *variant.build], check=True)
+        if not variant.image:
+            subprocess.run([str(ROOT / "support/core-build"), *variant.build], check=True)
     names = {scenario.chain: CHAINS[scenario.chain] for scenario in scenarios}
     chains = {name: make_chain(name, words, OUT) for name, words in names.items()}
     if results.setdefault("machine", machine()) != machine():
@@ -158,7 +185,7 @@ def rounds(options: argparse.Namespace, results: dict[str, Any], store: Path) ->
         facts = {key: value for key, value in summary.items() if key != "input_ages"}
         if results.setdefault("chains", {}).setdefault(name, facts) != facts:
             raise BenchError(f"{store} is of another chain '{name}'; name another file with --out")
-    daemons = {v.name: hashlib.sha256(binary_of(v).read_bytes()).hexdigest() for v in variants}
+    daemons = {v.name: fingerprint(v) for v in variants}
     runs = results["runs"] = still_valid(results.get("runs", []), daemons)
     before = Counter((run["scenario"], run["variant"]) for run in runs)
     began = time.monotonic()

@@ -55,6 +55,35 @@ class MemoryGroup:
             self._path.rmdir()
 
 
+class Settings:
+    """Files of /proc/sys and /sys that are written, and get their old values back."""
+
+    def __init__(self) -> None:
+        """Nothing is changed yet."""
+        self._before: list[tuple[Path, str]] = []
+
+    def set(self, path: Path, value: str) -> None:
+        """Raises LimitError where the kernel does not take it."""
+        try:
+            # A choice among several shows the present one in brackets. vm.dirty_bytes is 0 where
+            # vm.dirty_ratio holds, and goes back to it only by setting that.
+            text = path.read_text().strip()
+            before = (path, text.partition("[")[2].partition("]")[0] or text)
+            ratio = path.with_name(path.name.replace("bytes", "ratio"))
+            if text == "0" and ratio != path:
+                before = (ratio, ratio.read_text().strip())
+            path.write_text(value)
+        except OSError as error:
+            raise LimitError(f"this kernel does not take {value} in {path} ({error})") from None
+        self._before.append(before)
+
+    def restore(self) -> None:
+        """In reverse order."""
+        for path, value in reversed(self._before):
+            path.write_text(value)
+        self._before.clear()
+
+
 def _words(path: Path) -> list[str]:
     """The words of a file, none when there is no such file."""
     try:
@@ -85,21 +114,25 @@ class Traffic:
 class Disk:
     """An empty ext4 file system on a loop device, as fast as the disk below or limited."""
 
-    def __init__(self, folder: Path, limits: dict[str, str] | None, size: str = "6G") -> None:
+    def __init__(
+        self, folder: Path, limits: dict[str, str] | None, size: str = "6G", mount: str = ""
+    ) -> None:
         """Makes it in ``folder`` and mounts it on ``mnt`` there.
 
-        ``limits``: the environment of support/slow-disk; None: no limit. Raises LimitError.
+        ``limits``: the environment of support/slow-disk; None: no limit. ``mount``: more options
+        of the file system. Raises LimitError.
         """
         self._folder = folder
         self.path = folder / "mnt"
-        self._script(limits, size, "up")
+        self._script(limits, size, "up", mount)
         source = subprocess.run(
             ["findmnt", "-no", "SOURCE", str(self.path)], check=True, capture_output=True, text=True
         ).stdout.strip()
-        self._stat = Path("/sys/block") / Path(source).name / "stat"
+        block = Path("/sys/block") / Path(source).name
+        self._stat, self.queue = block / "stat", block / "queue"
 
-    def _script(self, limits: dict[str, str] | None, size: str, word: str) -> None:
-        environment = {**os.environ, "SLOW_SIZE": size}
+    def _script(self, limits: dict[str, str] | None, size: str, word: str, mount: str = "") -> None:
+        environment = {**os.environ, "SLOW_SIZE": size, "SLOW_MOUNT": mount}
         environment |= {"SLOW_LIMITS": ""} if limits is None else limits
         result = subprocess.run(
             [str(ROOT / "support/slow-disk"), word, str(self._folder)],

@@ -22,7 +22,19 @@ from statistics import median
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from plan import CLAIMS, PRODUCT, SCENARIOS, VARIANTS, Claim, Scenario
+from plan import (
+    ABLATIONS,
+    CANDIDATES,
+    CLAIMS,
+    LIBRARIES,
+    PRODUCT,
+    SCENARIOS,
+    TUNINGS,
+    VARIANTS,
+    Claim,
+    Scenario,
+    Variant,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Figures of the tables: key, heading, decimals, and whether a ratio says something.
@@ -98,14 +110,14 @@ class Results:
             return None
         return Ratio(median(ratios), min(ratios), max(ratios), len(ratios))
 
-    def variants(self, scenario: str) -> list[str]:
+    def variants(self, scenario: str, among: list[Variant]) -> list[str]:
         """Those measured in it, in the plan's order."""
-        return [variant.name for variant in VARIANTS if self.runs(scenario, variant.name)]
+        return [variant.name for variant in among if self.runs(scenario, variant.name)]
 
 
-def table(results: Results, scenario: Scenario, base: str) -> list[str]:
+def table(results: Results, scenario: Scenario, variants: list[str]) -> list[str]:
     """A table of the figures that were measured: one row each, one column a variant."""
-    variants = results.variants(scenario.name)
+    base = variants[0]
     titles = {variant.name: variant.title for variant in VARIANTS}
     lines = ["| | " + " | ".join(titles[name] for name in variants) + " |"]
     lines.append("|---|" + "---:|" * len(variants))
@@ -121,6 +133,20 @@ def table(results: Results, scenario: Scenario, base: str) -> list[str]:
                 cell += f"; **{ratio}**"
             cells.append(cell)
         lines.append(f"| {heading} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def settings(results: Results, scenario: Scenario) -> list[str]:
+    """A table of the tunings: one row each, ratios to Cairn's LevelDB as the product has it."""
+    titles = {variant.name: variant.title for variant in VARIANTS}
+    shown = [(key, heading) for key, heading, _, compare in FIGURES if compare]
+    lines = ["| Setting | rounds | " + " | ".join(heading for _, heading in shown) + " |"]
+    lines.append("|---|" + "---:|" * (len(shown) + 1))
+    for name in results.variants(scenario.name, TUNINGS):
+        ratios = [results.ratio(scenario.name, "leveldb", name, key) for key, _ in shown]
+        rounds = max((ratio.rounds for ratio in ratios if ratio), default=0)
+        cells = [str(ratio or "") for ratio in ratios]
+        lines.append(f"| {titles[name]} | {rounds} | " + " | ".join(cells) + " |")
     return lines
 
 
@@ -172,7 +198,7 @@ def plot(results: Results, figure: str, title: str, path: Path) -> None:
 
     # The same results give the same bytes.
     matplotlib.rcParams |= {"svg.hashsalt": "cairn", "svg.fonttype": "none", "font.size": 9}
-    shown = [s for s in SCENARIOS if len(results.variants(s.name)) > 1]
+    shown = [s for s in SCENARIOS if len(results.variants(s.name, PRODUCT)) > 1]
     figure_plot, axes = plt.subplots(figsize=(7, 3))
     width = 0.8 / len(PRODUCT)
     for place, variant in enumerate(PRODUCT):
@@ -216,17 +242,21 @@ def page(results: Results) -> str:
     lines += ["![Seconds of a sync](performance-sync.svg)", ""]
     lines += ["![MiB written in a sync](performance-written.svg)", ""]
     for scenario in SCENARIOS:
-        if not results.variants(scenario.name):
+        groups = [[*PRODUCT, *ABLATIONS, *CANDIDATES], LIBRARIES]
+        tables = [names for group in groups if (names := results.variants(scenario.name, group))]
+        if not tables:
             continue
         lines += [f"## {scenario.name}: {scenario.title}", ""]
-        names = results.variants(scenario.name)
-        count = max(len(results.runs(scenario.name, name)) for name in names)
-        lines += [
-            f"Chain '{scenario.chain}', rounds: {count}.",
-            "",
-            *table(results, scenario, names[0]),
-            "",
-        ]
+        for names in tables:
+            count = max(len(results.runs(scenario.name, name)) for name in names)
+            lines += [f"Chain '{scenario.chain}', rounds: {count}.", ""]
+            lines += [*table(results, scenario, names), ""]
+        if results.variants(scenario.name, TUNINGS):
+            lines += [
+                "One setting other than the product's each, and what that does: the product's"
+            ]
+            lines += ["figure divided by this one's, larger than 1 is better than the product.", ""]
+            lines += [*settings(results, scenario), ""]
     lines += ["## What others measured, measured here", "", *claims(results), ""]
     return "\n".join(lines)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 #: A microSD card of the better sort: read and write requests and bytes a second. Application
 #: performance class A1 asks for 1,500 random reads and 500 random writes a second, A2 for 4,000 and
@@ -38,6 +38,12 @@ class Variant:
     title: str
     build: tuple[str, ...] = ()  # arguments of support/core-build
     options: tuple[str, ...] = ()  # of bitcoind
+    environment: dict[str, str] = field(default_factory=dict)  # of bitcoind
+    sysctl: dict[str, str] = field(default_factory=dict)  # files below /proc/sys
+    queue: dict[str, str] = field(default_factory=dict)  # of the disk, below /sys/block/*/queue
+    cache: float = 1  # times the scenario's dbcache
+    mount: str = ""  # options of the file system, mount(8)'s -o
+    image: bool = False  # the daemon of the x86_64 image, with its C library; no build
 
     @property
     def folder(self) -> str:
@@ -98,7 +104,43 @@ CANDIDATES = [
     Variant("sorted-lmdb", "LMDB, coins written in order", SORTED, ("-dbbackend=lmdb",)),
     Variant("not-wiped", "streams not wiped", (*BIP30, "--with", "streams-not-wiped"), LEVELDB),
 ]
-VARIANTS = [*PRODUCT, *ABLATIONS, *CANDIDATES]
+#: One setting each that is not node-tune's or the image's: what it would cost or bring.
+TUNINGS = [
+    Variant("batch-8", "dbbatchsize 8 MiB", BIP30, (*LEVELDB, f"-dbbatchsize={8 << 20}")),
+    Variant("batch-64", "dbbatchsize 64 MiB", BIP30, (*LEVELDB, f"-dbbatchsize={64 << 20}")),
+    Variant("par-1", "one thread", BIP30, (*LEVELDB, "-par=1")),
+    Variant("sync-commit", "dbsync=commit", BIP30, (*LEVELDB, "-dbsync=commit")),
+    Variant("sync-none", "dbsync=none", BIP30, (*LEVELDB, "-dbsync=none")),
+    Variant("half-cache", "half of the cache", BIP30, LEVELDB, cache=0.5),
+    Variant("double-cache", "twice the cache", BIP30, LEVELDB, cache=2),
+    Variant(
+        "dirty-48",
+        "48 MiB may be dirty",
+        BIP30,
+        LEVELDB,
+        sysctl={"vm/dirty_bytes": str(48 << 20), "vm/dirty_background_bytes": str(16 << 20)},
+    ),
+    Variant("ahead-16", "read-ahead 16 KiB", BIP30, LEVELDB, queue={"read_ahead_kb": "16"}),
+    Variant("ahead-128", "read-ahead 128 KiB", BIP30, LEVELDB, queue={"read_ahead_kb": "128"}),
+    Variant("deadline", "mq-deadline", BIP30, LEVELDB, queue={"scheduler": "mq-deadline"}),
+    Variant("bfq", "bfq", BIP30, LEVELDB, queue={"scheduler": "bfq"}),
+    Variant("commit-60", "journal every 60 s", BIP30, LEVELDB, mount="commit=60"),
+    Variant("async-commit", "asynchronous journal", BIP30, LEVELDB, mount="journal_async_commit"),
+    # glibc asks for them by madvise(): the kernel's own setting is "madvise"
+    Variant(
+        "huge-pages",
+        "huge pages",
+        BIP30,
+        LEVELDB,
+        environment={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"},
+    ),
+]
+#: The same patches on two C libraries, with no patch for measuring.
+LIBRARIES = [
+    Variant("glibc", "Cairn on glibc, host lane", (), LEVELDB),
+    Variant("musl", "Cairn on musl, x86_64 image", (), LEVELDB, image=True),
+]
+VARIANTS = [*PRODUCT, *ABLATIONS, *CANDIDATES, *TUNINGS, *LIBRARIES]
 
 CLAIMS = [
     Claim(

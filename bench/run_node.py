@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from limits import Disk, MemoryGroup
+from limits import Disk, MemoryGroup, Settings
 from plan import Scenario, Variant
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,6 +25,8 @@ VERIFY_BLOCKS = 288
 #: Seconds without a new block after which a sync is given up.
 STALLED = 900
 RPC_PORT = 18990
+#: The files of the x86_64 image, as Buildroot leaves them.
+IMAGE_TREE = Path(os.environ.get("IMAGE_TREE", ROOT / "out/x86_64/build/target"))
 
 
 class RunError(Exception):
@@ -43,13 +45,14 @@ class Daemon:
     """One start of bitcoind in a group; its log gives the times."""
 
     def __init__(
-        self, binary: Path, datadir: Path, run: Path, group: MemoryGroup, *options: str
+        self, variant: Variant, datadir: Path, run: Path, group: MemoryGroup, *options: str
     ) -> None:
         """Starts it; ``run``: a folder off the measured disk, for the log and the cookie."""
         self.log = run / "bitcoind.log"
         cookie = run / "cookie"
         cookie.unlink(missing_ok=True)
-        command = [str(binary), f"-datadir={datadir}", f"-rpccookiefile={cookie}", *options]
+        command = [*command_of(variant), f"-datadir={datadir}", f"-rpccookiefile={cookie}"]
+        command += options
         command += [f"-rpcport={RPC_PORT}", "-rpcbind=127.0.0.1", "-rpcallowip=127.0.0.1"]
         command += ["-printtoconsole=1", "-nodebuglogfile", "-logtimemicros", "-listen=0"]
         self.began = time.time()
@@ -59,6 +62,7 @@ class Daemon:
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=stream,
+                env=os.environ | variant.environment,
                 preexec_fn=group.join,
             )
         self.rpc = Rpc(RPC_PORT, cookie)
@@ -157,8 +161,27 @@ def bench_log(log: Path) -> dict[str, float]:
 
 
 def binary_of(variant: Variant) -> Path:
-    """The daemon that support/core-build makes of it."""
+    """The daemon that support/core-build makes of it, or the one of the x86_64 image."""
+    if variant.image:
+        return IMAGE_TREE / "usr/bin/bitcoind"
     return ROOT / "out" / variant.folder / "bin/bitcoind"
+
+
+def command_of(variant: Variant) -> list[str]:
+    """What starts it: the image's daemon by the image's own loader, with its libraries."""
+    binary = binary_of(variant)
+    if not variant.image:
+        return [str(binary)]
+    libraries = f"{IMAGE_TREE}/usr/lib:{IMAGE_TREE}/lib"
+    return [str(loader()), "--library-path", libraries, str(binary)]
+
+
+def loader() -> Path:
+    """The image's dynamic loader, which is its C library, too. Raises RunError."""
+    found = sorted((IMAGE_TREE / "lib").glob("ld-musl-*.so.1"))
+    if not found:
+        raise RunError(f"there is no image in {IMAGE_TREE}; build it with 'make x86_64'")
+    return found[0]
 
 
 def measure(
@@ -168,30 +191,33 @@ def measure(
 
     ``check``: also compare the UTXO set with the chain's.
     """
-    binary = binary_of(variant)
     summary = chain.summary
     top, tip = summary["height"], summary["best_block"]
     common = ["-regtest", "-dnsseed=0", "-maxtipage=2000000000", "-prune=550", "-maxmempool=5"]
+    cache = f"-dbcache={max(4, round(scenario.dbcache * variant.cache))}"
     common += [f"-par={os.cpu_count()}", f"-assumevalid={tip}", *variant.options]
     at_top = rf"UpdateTip: new best={tip} height={top} "
     figures: dict[str, Any] = {"load": os.getloadavg()[0]}
     run = folder / "run"
     run.mkdir(parents=True, exist_ok=True)
     group = MemoryGroup(scenario.memory)
-    disk = Disk(folder / "disk", scenario.disk)
+    disk = Disk(folder / "disk", scenario.disk, mount=variant.mount)
+    kernel = Settings()
     daemon: Daemon | None = None
 
     def start(*options: str) -> Daemon:
         nonlocal daemon
-        daemon = Daemon(binary, disk.path, run, group, *common, *options)
+        daemon = Daemon(variant, disk.path, run, group, *common, *options)
         return daemon
 
     try:
+        for name, value in variant.sysctl.items():
+            kernel.set(Path("/proc/sys") / name, value)
+        for name, value in variant.queue.items():
+            kernel.set(disk.queue / name, value)
         drop_caches()
         before = disk.traffic()
-        node = start(
-            f"-connect=127.0.0.1:{chain.port}", f"-dbcache={scenario.dbcache}", "-debug=bench"
-        )
+        node = start(f"-connect=127.0.0.1:{chain.port}", cache, "-debug=bench")
         figures["sync_s"], _ = node.until(at_top)
         figures |= node.usage()
         figures["stop_s"] = node.stop()
@@ -203,7 +229,7 @@ def measure(
         figures |= {"writes": sync.writes, "written_per_block_kib": sync.written / 1024 / top}
         figures |= bench_log(node.log)
         drop_caches()
-        node = start("-connect=0", f"-dbcache={scenario.dbcache}")
+        node = start("-connect=0", cache)
         figures["restart_s"], _ = node.until("Done loading")
         node.stop()
         drop_caches()
@@ -232,6 +258,7 @@ def measure(
     finally:
         if daemon:
             daemon.kill()
+        kernel.restore()
         disk.close()
         group.close()
     return figures

@@ -16,7 +16,7 @@ import compare
 import performance
 import plan
 import run_node
-from limits import CGROUPS, MemoryGroup
+from limits import CGROUPS, LimitError, MemoryGroup, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 needs_root = pytest.mark.skipif(
@@ -96,6 +96,47 @@ def test_page() -> None:
     assert "not measured" in text
     assert "the opposite" in text
     assert "no dirty list" not in text
+
+
+def test_page_of_settings() -> None:
+    """Tunings are compared with the product, the daemons of the two lanes with each other."""
+    runs = results(leveldb=[2.0] * 3, **{"par-1": [1.0] * 3, "musl": [0.9] * 3, "glibc": [1.0] * 3})
+    text = performance.page(performance.Results(runs))
+    assert "| one thread | 3 | 0.50 (0.50 to 0.50) |" in text
+    assert "| | Cairn on glibc, host lane | Cairn on musl, x86_64 image |" in text
+    assert "111; **0.90 (0.90 to 0.90)**" in text
+    assert "| | stock Core (LevelDB) | Cairn, LevelDB |\n" in text
+
+
+def test_settings_of_the_kernel(tmp_path: Path) -> None:
+    """They come back as they were: choices, and sizes that replace a ratio."""
+    files = {"scheduler": "[none] mq-deadline bfq", "dirty_bytes": "0", "dirty_ratio": "20"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(f"{text}\n")
+    settings = Settings()
+    settings.set(tmp_path / "scheduler", "bfq")
+    settings.set(tmp_path / "dirty_bytes", "1000000")
+    assert (tmp_path / "scheduler").read_text() == "bfq"
+    assert (tmp_path / "dirty_bytes").read_text() == "1000000"
+    (tmp_path / "dirty_ratio").write_text("0")  # as the kernel has it then
+    settings.restore()
+    assert (tmp_path / "scheduler").read_text() == "none"
+    assert (tmp_path / "dirty_ratio").read_text() == "20"
+    with pytest.raises(LimitError, match="this kernel does not take"):
+        settings.set(tmp_path / "nothing", "1")
+
+
+def test_daemon_of_the_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is started by the image's own loader; without an image: one sentence."""
+    monkeypatch.setattr(run_node, "IMAGE_TREE", tmp_path)
+    variant = plan.Variant("", "", image=True)
+    with pytest.raises(run_node.RunError, match="make x86_64"):
+        run_node.command_of(variant)
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib/ld-musl-x86_64.so.1").touch()
+    words = run_node.command_of(variant)
+    assert words[0] == str(tmp_path / "lib/ld-musl-x86_64.so.1")
+    assert words[-1] == str(tmp_path / "usr/bin/bitcoind")
 
 
 def command(script: str, *options: str) -> subprocess.CompletedProcess[str]:
@@ -181,10 +222,22 @@ def test_measure(tmp_path: Path) -> None:
     assert compare.make_chain("tiny", (), tmp_path) == (path, summary)
     scenario = plan.Scenario("small", "", None, None, 8)
     stock = plan.Variant("stock", "", ("--stock",))
+    dirty = Path("/proc/sys/vm/dirty_bytes")
     with compare.feeder(path) as port:
         served = run_node.Chain(summary, port)
         figures = run_node.measure(scenario, stock, served, tmp_path / "work", check=True)
-        again = run_node.measure(scenario, stock, served, tmp_path / "work", check=False)
+        tuned = plan.Variant(
+            "tuned",
+            "",
+            ("--stock",),
+            cache=2,
+            mount="commit=60",
+            sysctl={"vm/dirty_bytes": str(48 << 20)},
+            queue={"read_ahead_kb": "16"},
+        )
+        before = dirty.read_text()
+        again = run_node.measure(scenario, tuned, served, tmp_path / "work", check=False)
+        assert dirty.read_text() == before
     assert again.keys() | {"coins_equal"} == figures.keys()
     assert figures["coins_equal"] is True
     assert figures["verified_blocks"] == summary["tail"] + run_node.VERIFY_BLOCKS

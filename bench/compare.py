@@ -11,7 +11,8 @@ usage: bench/compare.py [--scenario NAME]... [--variant NAME]... [--runs N] [--s
   --seconds S      begins no round that would probably end later than this, default no end
   --out FILE       results so far, in JSON, rewritten after each run; a file that is there is gone
                    on with if chains and machine are the same; runs of a daemon that is no longer
-                   the one of its variant are left out; default out/bench/results.json
+                   the one of its variant are left out of the scenarios that are run;
+                   default out/bench/results.json
   --list           prints scenarios and variants
 
 Needs root, for control groups, loop devices and file systems. Builds what is missing with
@@ -163,9 +164,20 @@ def fingerprint(variant: Variant) -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def still_valid(runs: list[dict[str, Any]], daemons: dict[str, str]) -> list[dict[str, Any]]:
-    """The runs without those of another daemon than the variant's is now (name: its sha256)."""
-    kept = [run for run in runs if daemons.get(run["variant"]) in (None, run.get("daemon"))]
+def still_valid(
+    runs: list[dict[str, Any]], scenarios: set[str], daemons: dict[str, str]
+) -> list[dict[str, Any]]:
+    """The runs without those that would be mixed with others of another daemon.
+
+    ``scenarios``: those that are run again, ``daemons``: the variants that are, and the SHA-256 of
+    what they are now. The report says of the others that they are of an earlier build.
+    """
+    kept = [
+        run
+        for run in runs
+        if run["scenario"] not in scenarios
+        or daemons.get(run["variant"]) in (None, run.get("daemon"))
+    ]
     if len(kept) < len(runs):
         say(f"leaves out {len(runs) - len(kept)} runs of daemons that were built otherwise")
     return kept
@@ -186,7 +198,9 @@ def rounds(options: argparse.Namespace, results: dict[str, Any], store: Path) ->
         if results.setdefault("chains", {}).setdefault(name, facts) != facts:
             raise BenchError(f"{store} is of another chain '{name}'; name another file with --out")
     daemons = {v.name: fingerprint(v) for v in variants}
-    runs = results["runs"] = still_valid(results.get("runs", []), daemons)
+    runs = results["runs"] = still_valid(
+        results.get("runs", []), {scenario.name for scenario in scenarios}, daemons
+    )
     before = Counter((run["scenario"], run["variant"]) for run in runs)
     began = time.monotonic()
     with ExitStack() as stack:

@@ -41,6 +41,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FIGURES = [
     ("sync_s", "sync, s", 0, True),
     ("cpu_s", "CPU, s", 0, True),
+    ("stolen_percent", "taken by the host, %", 0, False),
     ("rss_mib", "peak RSS, MiB", 0, True),
     ("rss_anonymous_mib", "of it anonymous, MiB", 0, False),
     ("written_mib", "written, MiB", 0, True),
@@ -86,12 +87,19 @@ class Results:
         self.machine: dict[str, Any] = data["machine"]
         self.chains: dict[str, dict[str, Any]] = data["chains"]
         self._runs: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
+        self._newest: dict[str, str | None] = {}
         for run in data["runs"]:
+            self._newest[run["variant"]] = run.get("daemon")
             self._runs.setdefault((run["scenario"], run["variant"]), {})[run["round"]] = run
 
     def runs(self, scenario: str, variant: str) -> dict[int, dict[str, Any]]:
         """By round."""
         return self._runs.get((scenario, variant), {})
+
+    def outdated(self, scenario: str, variant: str) -> bool:
+        """Whether its runs there are of another daemon than its newest run anywhere."""
+        runs = self.runs(scenario, variant).values()
+        return any(run.get("daemon") != self._newest[variant] for run in runs)
 
     def value(self, scenario: str, variant: str, figure: str) -> float | None:
         """The median over the rounds."""
@@ -184,7 +192,8 @@ def aims(results: Results) -> list[str]:
         for name in ("leveldb", "lmdb"):
             ratio = results.ratio(scenario, "stock", name, figure)
             met = "" if not ratio else ": reached" if ratio.middle >= least else ": not reached"
-            cells.append(f"{ratio}{met}" if ratio else "not measured")
+            age = ", earlier build" if results.outdated(scenario, name) else ""
+            cells.append(f"{ratio}{met}{age}" if ratio else "not measured")
         lines.append(f"| {text} ≥ {least} | {scenario} | " + " | ".join(cells) + " |")
     return lines
 
@@ -249,7 +258,11 @@ def page(results: Results) -> str:
         lines += [f"## {scenario.name}: {scenario.title}", ""]
         for names in tables:
             count = max(len(results.runs(scenario.name, name)) for name in names)
-            lines += [f"Chain '{scenario.chain}', rounds: {count}.", ""]
+            lines += [f"Chain '{scenario.chain}', rounds: {count}."]
+            old = [name for name in names if results.outdated(scenario.name, name)]
+            if old:
+                lines += [f"Of an earlier build than in other scenarios: {', '.join(old)}."]
+            lines += [""]
             lines += [*table(results, scenario, names), ""]
         if results.variants(scenario.name, TUNINGS):
             lines += [

@@ -143,6 +143,25 @@ def drop_caches() -> None:
     Path("/proc/sys/vm/drop_caches").write_text("3")
 
 
+class Stolen:
+    """What a virtual machine's host gives to others: processor time that was wanted here."""
+
+    def __init__(self) -> None:
+        """From now on."""
+        self._before = self._ticks()
+
+    @staticmethod
+    def _ticks() -> list[int]:
+        # proc_stat(5): user nice system idle iowait irq softirq steal
+        with Path("/proc/stat").open() as stream:
+            return [int(word) for word in stream.readline().split()[1:9]]
+
+    def percent(self) -> float:
+        """Of all processor time since then."""
+        spent = [now - then for now, then in zip(self._ticks(), self._before, strict=True)]
+        return 100 * spent[7] / max(1, sum(spent))
+
+
 def bench_log(log: Path) -> dict[str, float]:
     """Seconds of the parts of connecting blocks, from -debug=bench's last running totals."""
     parts = {
@@ -216,9 +235,10 @@ def measure(
         for name, value in variant.queue.items():
             kernel.set(disk.queue / name, value)
         drop_caches()
-        before = disk.traffic()
+        before, stolen = disk.traffic(), Stolen()
         node = start(f"-connect=127.0.0.1:{chain.port}", cache, "-debug=bench")
         figures["sync_s"], _ = node.until(at_top)
+        figures["stolen_percent"] = stolen.percent()
         figures |= node.usage()
         figures["stop_s"] = node.stop()
         began = time.monotonic()

@@ -43,18 +43,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from limits import LimitError
-from plan import (
-    ABLATIONS,
-    CANDIDATES,
-    CHAINS,
-    LIBRARIES,
-    PRODUCT,
-    SCENARIOS,
-    TUNINGS,
-    VARIANTS,
-    Scenario,
-    Variant,
-)
+from plan import CHAINS, GROUPS, SCENARIOS, VARIANTS, Scenario, Variant
 from run_node import ROOT, Chain, RunError, binary_of, loader, measure
 
 OUT = ROOT / "out/bench"
@@ -132,14 +121,7 @@ def feeder(path: Path) -> Iterator[int]:
 def chosen(options: argparse.Namespace) -> tuple[list[Scenario], list[Variant]]:
     """What the command line names, in the plan's order."""
     names = set(options.variant or ["product"])
-    groups = {
-        "product": PRODUCT,
-        "ablations": ABLATIONS,
-        "candidates": CANDIDATES,
-        "tunings": TUNINGS,
-        "libraries": LIBRARIES,
-    }
-    for group, members in groups.items():
+    for group, members in GROUPS.items():
         if group in names:
             names = names - {group} | {variant.name for variant in members}
     wanted = set(options.scenario or [scenario.name for scenario in SCENARIOS])

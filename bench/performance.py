@@ -37,6 +37,8 @@ from plan import (
 )
 
 ROOT = Path(__file__).resolve().parents[1]
+#: What the tables call a variant.
+TITLES = {variant.name: variant.title for variant in VARIANTS}
 #: Figures of the tables: key, heading, decimals, and whether a ratio says something.
 FIGURES = [
     ("sync_s", "sync, s", 0, True),
@@ -126,8 +128,7 @@ class Results:
 def table(results: Results, scenario: Scenario, variants: list[str]) -> list[str]:
     """A table of the figures that were measured: one row each, one column a variant."""
     base = variants[0]
-    titles = {variant.name: variant.title for variant in VARIANTS}
-    lines = ["| | " + " | ".join(titles[name] for name in variants) + " |"]
+    lines = ["| | " + " | ".join(TITLES[name] for name in variants) + " |"]
     lines.append("|---|" + "---:|" * len(variants))
     for key, heading, decimals, compare in FIGURES:
         values = {name: results.value(scenario.name, name, key) for name in variants}
@@ -146,7 +147,6 @@ def table(results: Results, scenario: Scenario, variants: list[str]) -> list[str
 
 def settings(results: Results, scenario: Scenario) -> list[str]:
     """A table of the tunings: one row each, ratios to Cairn's LevelDB as the product has it."""
-    titles = {variant.name: variant.title for variant in VARIANTS}
     shown = [(key, heading) for key, heading, _, compare in FIGURES if compare]
     lines = ["| Setting | rounds | " + " | ".join(heading for _, heading in shown) + " |"]
     lines.append("|---|" + "---:|" * (len(shown) + 1))
@@ -154,7 +154,7 @@ def settings(results: Results, scenario: Scenario) -> list[str]:
         ratios = [results.ratio(scenario.name, "leveldb", name, key) for key, _ in shown]
         rounds = max((ratio.rounds for ratio in ratios if ratio), default=0)
         cells = [str(ratio or "") for ratio in ratios]
-        lines.append(f"| {titles[name]} | {rounds} | " + " | ".join(cells) + " |")
+        lines.append(f"| {TITLES[name]} | {rounds} | " + " | ".join(cells) + " |")
     return lines
 
 
@@ -265,10 +265,8 @@ def page(results: Results) -> str:
             lines += [""]
             lines += [*table(results, scenario, names), ""]
         if results.variants(scenario.name, TUNINGS):
-            lines += [
-                "One setting other than the product's each, and what that does: the product's"
-            ]
-            lines += ["figure divided by this one's, larger than 1 is better than the product.", ""]
+            lines += ["With one setting that is not the product's: the product's figure divided by"]
+            lines += ["this one's, larger than 1 is better than the product.", ""]
             lines += [*settings(results, scenario), ""]
     lines += ["## What others measured, measured here", "", *claims(results), ""]
     return "\n".join(lines)

@@ -41,7 +41,7 @@ class Variant:
     environment: dict[str, str] = field(default_factory=dict)  # of bitcoind
     sysctl: dict[str, str] = field(default_factory=dict)  # files below /proc/sys
     queue: dict[str, str] = field(default_factory=dict)  # of the disk, below /sys/block/*/queue
-    cache: float = 1  # times the scenario's dbcache
+    cache: int = 1  # times the scenario's dbcache
     mount: str = ""  # options of the file system, mount(8)'s -o
     image: bool = False  # the daemon of the x86_64 image, with its C library; no build
 
@@ -111,7 +111,6 @@ TUNINGS = [
     Variant("par-1", "one thread", BIP30, (*LEVELDB, "-par=1")),
     Variant("sync-commit", "dbsync=commit", BIP30, (*LEVELDB, "-dbsync=commit")),
     Variant("sync-none", "dbsync=none", BIP30, (*LEVELDB, "-dbsync=none")),
-    Variant("half-cache", "half of the cache", BIP30, LEVELDB, cache=0.5),
     Variant("double-cache", "twice the cache", BIP30, LEVELDB, cache=2),
     Variant(
         "dirty-48",
@@ -125,7 +124,6 @@ TUNINGS = [
     Variant("deadline", "mq-deadline", BIP30, LEVELDB, queue={"scheduler": "mq-deadline"}),
     Variant("bfq", "bfq", BIP30, LEVELDB, queue={"scheduler": "bfq"}),
     Variant("commit-60", "journal every 60 s", BIP30, LEVELDB, mount="commit=60"),
-    Variant("async-commit", "asynchronous journal", BIP30, LEVELDB, mount="journal_async_commit"),
     # glibc asks for them by madvise(): the kernel's own setting is "madvise"
     Variant(
         "huge-pages",
@@ -140,7 +138,15 @@ LIBRARIES = [
     Variant("glibc", "Cairn on glibc, host lane", (), LEVELDB),
     Variant("musl", "Cairn on musl, x86_64 image", (), LEVELDB, image=True),
 ]
-VARIANTS = [*PRODUCT, *ABLATIONS, *CANDIDATES, *TUNINGS, *LIBRARIES]
+#: Names that stand for several variants, compare.py's --variant.
+GROUPS = {
+    "product": PRODUCT,
+    "ablations": ABLATIONS,
+    "candidates": CANDIDATES,
+    "tunings": TUNINGS,
+    "libraries": LIBRARIES,
+}
+VARIANTS = [variant for members in GROUPS.values() for variant in members]
 
 CLAIMS = [
     Claim(

@@ -213,7 +213,7 @@ def measure(
     summary = chain.summary
     top, tip = summary["height"], summary["best_block"]
     common = ["-regtest", "-dnsseed=0", "-maxtipage=2000000000", "-prune=550", "-maxmempool=5"]
-    cache = f"-dbcache={max(4, round(scenario.dbcache * variant.cache))}"
+    cache = f"-dbcache={scenario.dbcache * variant.cache}"
     common += [f"-par={os.cpu_count()}", f"-assumevalid={tip}", *variant.options]
     at_top = rf"UpdateTip: new best={tip} height={top} "
     figures: dict[str, Any] = {"load": os.getloadavg()[0]}

@@ -1,5 +1,6 @@
 // Measures what LevelDB writes and reads for changes as a chainstate makes them, with its own
-// levels and with those of the patch queue (0021, 0022). Prints a Markdown table.
+// levels and with those of the patch queue (0021, 0022), these with larger write buffers, too
+// (bench/ablation/write-buffer.patch). Prints a Markdown table.
 //
 // usage: leveldb-levels DIR [COINS]     (make bench-leveldb; DIR needs 1 KiB for each 2 coins)
 //   COINS  coins there are all the time, default 3000000
@@ -39,7 +40,11 @@ constexpr size_t VALUE_SIZE{28};
 //! A flush of a cache of 450 MiB is 150 MB, in batches of 32 MiB (-dbbatchsize's default)
 constexpr uint64_t MAINNET_BATCH{32 << 20};
 //! A fourth of the coins' database cache, for which Core takes 8 MiB at most
-constexpr uint64_t MAINNET_WRITE_BUFFER{2 << 20};
+constexpr uint64_t CORE_WRITE_BUFFER{2 << 20};
+//! bench/ablation/write-buffer.patch's, from -dbcache=128 on
+constexpr uint64_t LARGER_WRITE_BUFFER{16 << 20};
+//! LevelDB makes a smaller one as large as this.
+constexpr uint64_t LEAST_WRITE_BUFFER{64 << 10};
 constexpr uint64_t MAINNET_LEVEL_BASE{10 << 20};
 
 struct Counters {
@@ -180,7 +185,7 @@ class Chainstate
     }
 
 public:
-    Chainstate(const std::string& dir, uint64_t coins, bool dynamic, bool seeks)
+    Chainstate(const std::string& dir, uint64_t coins, bool dynamic, bool seeks, uint64_t write_buffer)
         : m_batch{MAINNET_BATCH * coins / MAINNET_COINS}
     {
         leveldb::Options options;
@@ -189,7 +194,7 @@ public:
         options.block_cache = m_cache.get();
         options.filter_policy = m_filter.get();
         options.compression = leveldb::kNoCompression;
-        options.write_buffer_size = MAINNET_WRITE_BUFFER * coins / MAINNET_COINS;
+        options.write_buffer_size = write_buffer * coins / MAINNET_COINS;
         options.max_file_size = 1 << 20;
         options.max_bytes_for_level_base = MAINNET_LEVEL_BASE * coins / MAINNET_COINS;
         options.level_compaction_dynamic_level_bytes = dynamic;
@@ -244,12 +249,20 @@ int main(int argc, char** argv)
     struct {
         const char* name;
         bool dynamic, seeks;
-    } const variants[]{{"LevelDB's", false, true}, {"LevelDB's, no compactions for lookups", false, false}, {"Cairn's", true, false}};
+        uint64_t write_buffer;
+    } const variants[]{
+        {"LevelDB's", false, true, CORE_WRITE_BUFFER},
+        {"LevelDB's, no compactions for lookups", false, false, CORE_WRITE_BUFFER},
+        {"Cairn's", true, false, CORE_WRITE_BUFFER},
+        {"Cairn's, write buffers of 16 MiB", true, false, LARGER_WRITE_BUFFER},
+    };
     for (const auto& variant : variants) {
+        // With so few coins it would be the same as the one before.
+        if (variant.write_buffer > CORE_WRITE_BUFFER && variant.write_buffer * coins / MAINNET_COINS <= LEAST_WRITE_BUFFER) continue;
         const std::filesystem::path dir{std::filesystem::path{argv[1]} / "leveldb-levels"};
         std::filesystem::remove_all(dir);
         {
-            Chainstate chainstate{dir.string(), coins, variant.dynamic, variant.seeks};
+            Chainstate chainstate{dir.string(), coins, variant.dynamic, variant.seeks, variant.write_buffer};
             chainstate.Run(60, 0.015);
             chainstate.Reset();
             chainstate.Run(60, 0.015);

@@ -102,6 +102,12 @@ SORTED = (*BIP30, "--with", "sorted-flush")
 CANDIDATES = [
     Variant("sorted", "LevelDB, coins written in order", SORTED, LEVELDB),
     Variant("sorted-lmdb", "LMDB, coins written in order", SORTED, ("-dbbackend=lmdb",)),
+    Variant(
+        "write-buffer",
+        "LevelDB, write buffers of 16 MiB",
+        (*BIP30, "--with", "write-buffer"),
+        LEVELDB,
+    ),
     Variant("not-wiped", "streams not wiped", (*BIP30, "--with", "streams-not-wiped"), LEVELDB),
 ]
 #: One setting each that is not node-tune's or the image's: what it would cost or bring.

@@ -103,6 +103,12 @@ CANDIDATES = [
     Variant("sorted", "LevelDB, coins written in order", SORTED, LEVELDB),
     Variant("sorted-lmdb", "LMDB, coins written in order", SORTED, ("-dbbackend=lmdb",)),
     Variant(
+        "verify-fetch",
+        "startup verification on several threads",
+        (*BIP30, "--with", "verify-fetch"),
+        LEVELDB,
+    ),
+    Variant(
         "write-buffer",
         "LevelDB, write buffers of 16 MiB",
         (*BIP30, "--with", "write-buffer"),

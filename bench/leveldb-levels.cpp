@@ -1,6 +1,6 @@
 // Measures what LevelDB writes and reads for changes as a chainstate makes them, with its own
-// levels and with those of the patch queue (0021, 0022), these with larger write buffers, too
-// (bench/ablation/write-buffer.patch). Prints a Markdown table.
+// levels and with those of the patch queue (0021, 0022; with the filters of 0024), these also with
+// its larger write buffers (0023). Prints a Markdown table.
 //
 // usage: leveldb-levels DIR [COINS]     (make bench-leveldb; DIR needs 1 KiB for each 2 coins)
 //   COINS  coins there are all the time, default 3000000
@@ -41,7 +41,7 @@ constexpr size_t VALUE_SIZE{28};
 constexpr uint64_t MAINNET_BATCH{32 << 20};
 //! A fourth of the coins' database cache, for which Core takes 8 MiB at most
 constexpr uint64_t CORE_WRITE_BUFFER{2 << 20};
-//! bench/ablation/write-buffer.patch's, from -dbcache=128 on
+//! Cairn's (patch 0023), from -dbcache=128 on
 constexpr uint64_t LARGER_WRITE_BUFFER{16 << 20};
 //! LevelDB makes a smaller one as large as this.
 constexpr uint64_t LEAST_WRITE_BUFFER{64 << 10};
@@ -185,7 +185,7 @@ class Chainstate
     }
 
 public:
-    Chainstate(const std::string& dir, uint64_t coins, bool dynamic, bool seeks, uint64_t write_buffer)
+    Chainstate(const std::string& dir, uint64_t coins, bool cairn, bool seeks, uint64_t write_buffer)
         : m_batch{MAINNET_BATCH * coins / MAINNET_COINS}
     {
         leveldb::Options options;
@@ -197,7 +197,8 @@ public:
         options.write_buffer_size = write_buffer * coins / MAINNET_COINS;
         options.max_file_size = 1 << 20;
         options.max_bytes_for_level_base = MAINNET_LEVEL_BASE * coins / MAINNET_COINS;
-        options.level_compaction_dynamic_level_bytes = dynamic;
+        options.level_compaction_dynamic_level_bytes = cairn;
+        options.full_filter = cairn;
         options.seek_compaction = seeks;
         leveldb::DB* db;
         Check(leveldb::DB::Open(options, dir, &db));
@@ -248,7 +249,7 @@ int main(int argc, char** argv)
                 static_cast<unsigned long long>(coins), KEY_SIZE + VALUE_SIZE);
     struct {
         const char* name;
-        bool dynamic, seeks;
+        bool cairn, seeks;
         uint64_t write_buffer;
     } const variants[]{
         {"LevelDB's", false, true, CORE_WRITE_BUFFER},
@@ -262,7 +263,7 @@ int main(int argc, char** argv)
         const std::filesystem::path dir{std::filesystem::path{argv[1]} / "leveldb-levels"};
         std::filesystem::remove_all(dir);
         {
-            Chainstate chainstate{dir.string(), coins, variant.dynamic, variant.seeks, variant.write_buffer};
+            Chainstate chainstate{dir.string(), coins, variant.cairn, variant.seeks, variant.write_buffer};
             chainstate.Run(60, 0.015);
             chainstate.Reset();
             chainstate.Run(60, 0.015);

@@ -96,6 +96,13 @@ ABLATIONS = [
         "unbuffered", "unbuffered block IO", (*BIP30, "--with", "unbuffered-block-io"), LEVELDB
     ),
     Variant("fixed-levels", "LevelDB's own levels", (*BIP30, "--with", "fixed-levels"), LEVELDB),
+    Variant("filter-parts", "filters of 2 KiB", (*BIP30, "--with", "filter-parts"), LEVELDB),
+    Variant(
+        "small-write-buffer",
+        "write buffers of 2 MiB",
+        (*BIP30, "--with", "small-write-buffer"),
+        LEVELDB,
+    ),
 ]
 #: What might become a patch of Cairn's, if it pays.
 SORTED = (*BIP30, "--with", "sorted-flush")
@@ -106,12 +113,6 @@ CANDIDATES = [
         "verify-fetch",
         "startup verification on several threads",
         (*BIP30, "--with", "verify-fetch"),
-        LEVELDB,
-    ),
-    Variant(
-        "write-buffer",
-        "LevelDB, write buffers of 16 MiB",
-        (*BIP30, "--with", "write-buffer"),
         LEVELDB,
     ),
     Variant("not-wiped", "streams not wiped", (*BIP30, "--with", "streams-not-wiped"), LEVELDB),

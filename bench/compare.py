@@ -149,19 +149,26 @@ def fingerprint(variant: Variant) -> str:
 def still_valid(
     runs: list[dict[str, Any]], scenarios: set[str], daemons: dict[str, str]
 ) -> list[dict[str, Any]]:
-    """The runs without those that would be mixed with others of another daemon.
+    """The runs without those that would be mixed with others of another daemon, and without what
+    is then alone in its round.
 
     ``scenarios``: those that are run again, ``daemons``: the variants that are, and the SHA-256 of
     what they are now. The report says of the others that they are of an earlier build.
     """
-    kept = [
+    outdated = [
         run
         for run in runs
-        if run["scenario"] not in scenarios
-        or daemons.get(run["variant"]) in (None, run.get("daemon"))
+        if run["scenario"] in scenarios
+        and daemons.get(run["variant"]) not in (None, run.get("daemon"))
     ]
+    kept = [run for run in runs if run not in outdated]
+    # What is left of a round is worth keeping if it compares something.
+    torn = {(run["scenario"], run["round"]) for run in outdated}
+    left = Counter((run["scenario"], run["round"]) for run in kept)
+    alone = {key for key in torn if left[key] == 1}
+    kept = [run for run in kept if (run["scenario"], run["round"]) not in alone]
     if len(kept) < len(runs):
-        say(f"leaves out {len(runs) - len(kept)} runs of daemons that were built otherwise")
+        say(f"leaves out {len(runs) - len(kept)} runs: of daemons built otherwise, or left alone")
     return kept
 
 
@@ -183,7 +190,12 @@ def rounds(options: argparse.Namespace, results: dict[str, Any], store: Path) ->
     runs = results["runs"] = still_valid(
         results.get("runs", []), {scenario.name for scenario in scenarios}, daemons
     )
-    before = Counter((run["scenario"], run["variant"]) for run in runs)
+    # A round's number is one for all its variants: only what ran in turn is compared.
+    first = Counter(scenario.name for scenario in scenarios)
+    for run in runs:
+        if run["scenario"] in first:
+            first[run["scenario"]] = max(first[run["scenario"]], run["round"] + 1)
+    seen = {(run["scenario"], run["variant"]) for run in runs}
     began = time.monotonic()
     with ExitStack() as stack:
         served = {
@@ -199,11 +211,12 @@ def rounds(options: argparse.Namespace, results: dict[str, Any], store: Path) ->
                 # Each begins a round in turn: what drifts with time hits all alike.
                 turn = done % len(variants)
                 for variant in variants[turn:] + variants[:turn]:
-                    earlier = before[scenario.name, variant.name]
-                    number = earlier + done + 1
-                    say(f"{scenario.name}, {variant.name}, run {number}")
+                    number = first[scenario.name] + done
+                    say(f"{scenario.name}, {variant.name}, round {number}")
                     chain = served[scenario.chain]
-                    figures = measure(scenario, variant, chain, OUT / "work", check=number == 1)
+                    new = (scenario.name, variant.name) not in seen
+                    figures = measure(scenario, variant, chain, OUT / "work", check=new)
+                    seen.add((scenario.name, variant.name))
                     say(f"sync {figures['sync_s']:.0f} s, written {figures['written_mib']:.0f} MiB")
                     run = {"round": number, "scenario": scenario.name, "variant": variant.name}
                     run["daemon"] = daemons[variant.name]

@@ -130,6 +130,8 @@ def table(results: Results, scenario: Scenario, variants: list[str]) -> list[str
     base = variants[0]
     lines = ["| | " + " | ".join(TITLES[name] for name in variants) + " |"]
     lines.append("|---|" + "---:|" * len(variants))
+    counts = (str(len(results.runs(scenario.name, name))) for name in variants)
+    lines.append("| rounds | " + " | ".join(counts) + " |")
     for key, heading, decimals, compare in FIGURES:
         values = {name: results.value(scenario.name, name, key) for name in variants}
         if all(value is None for value in values.values()):
@@ -246,7 +248,7 @@ def page(results: Results) -> str:
         for name, chain in results.chains.items()
     ]
     lines += ["- Figures are medians of the rounds. In bold: the first column's figure divided by"]
-    lines += ["  this one's, larger than 1 is better; in brackets its range over the rounds.", ""]
+    lines += ["  this one's in the same round, larger than 1 is better; in brackets its range.", ""]
     lines += ["## Aims", "", *aims(results), ""]
     lines += ["![Seconds of a sync](performance-sync.svg)", ""]
     lines += ["![MiB written in a sync](performance-written.svg)", ""]
@@ -257,8 +259,7 @@ def page(results: Results) -> str:
             continue
         lines += [f"## {scenario.name}: {scenario.title}", ""]
         for names in tables:
-            count = max(len(results.runs(scenario.name, name)) for name in names)
-            lines += [f"Chain '{scenario.chain}', rounds: {count}."]
+            lines += [f"Chain '{scenario.chain}'."]
             old = [name for name in names if results.outdated(scenario.name, name)]
             if old:
                 lines += [f"Of an earlier build than in other scenarios: {', '.join(old)}."]

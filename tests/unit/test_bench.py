@@ -96,6 +96,7 @@ def test_page() -> None:
     assert "not measured" in text
     assert "the opposite" in text
     assert "no dirty list" not in text
+    assert "| rounds | 3 | 3 | 3 |" in text
 
 
 def test_page_of_settings() -> None:
@@ -271,16 +272,25 @@ def test_results_are_kept(tmp_path: Path) -> None:
 
 def test_runs_of_other_builds() -> None:
     """They are left out where the variant is run again; those of the others stay."""
-    fast = {"scenario": "fast"}
+    first, second, third = ({"scenario": "fast", "round": number} for number in (1, 2, 3))
     runs = [
-        {**fast, "variant": "leveldb", "daemon": "new"},
-        {**fast, "variant": "leveldb", "daemon": "old"},
-        {**fast, "variant": "leveldb"},
-        {**fast, "variant": "lmdb", "daemon": "old"},
-        {"scenario": "sd-1g", "variant": "leveldb", "daemon": "old"},
+        {**first, "variant": "leveldb", "daemon": "new"},
+        {**first, "variant": "stock", "daemon": "any"},
+        {**second, "variant": "leveldb", "daemon": "old"},
+        {**second, "variant": "stock", "daemon": "any"},
+        {**second, "variant": "lmdb", "daemon": "old"},
+        {"scenario": "sd-1g", "round": 2, "variant": "leveldb", "daemon": "old"},
     ]
-    kept = compare.still_valid(runs, {"fast"}, {"stock": "any", "leveldb": "new"})
-    assert kept == [runs[0], runs[3], runs[4]]
+    daemons = {"stock": "any", "leveldb": "new"}
+    kept = compare.still_valid(runs, {"fast"}, daemons)
+    assert kept == [run for run in runs if run != runs[2]]
+    # with nothing left to be compared with in its round, a run goes, too
+    runs.append({**third, "variant": "leveldb"})
+    runs.append({**third, "variant": "stock", "daemon": "any"})
+    assert compare.still_valid(runs, {"fast"}, daemons) == kept
+    # one that was made alone stays
+    alone = [{**third, "variant": "stock", "daemon": "any"}]
+    assert compare.still_valid(alone, {"fast"}, daemons) == alone
 
 
 def test_earlier_builds_are_named() -> None:

@@ -3,7 +3,8 @@
 # Variables: BOARD=x86_64|rpi5     board, for show-config, qemu, flash, legal-info
 #            BUILDROOT=DIR         an unpacked Buildroot release instead of a clone of it
 #            DEV=/dev/sdX          card or disk, for flash (FORCE=1: not a removable one)
-#            IMAGE=FILE            image under test (default: the development image)
+#            IMAGE=FILE            image under test (default: the development image; for
+#                                  bench-filesystems: out/x86_64/cairn-x86_64.img)
 #            DEVIMAGE_SUITE=NAME   Debian/Ubuntu release of the development image
 #            DIR=FOLDER            where bench-lmdb, bench-leveldb, bench-inputs write, on the disk in question
 #            BENCH='OPTION...'     for bench, see bench/compare.py
@@ -25,7 +26,7 @@ export BUILDROOT FORCE
 
 .PHONY: help run test lint unit core-test functional robot bootstrap source verify-source \
 	core core-tests devimage x86_64 rpi5 show-config qemu flash legal-info profile bench-lmdb bench-leveldb \
-	bench bench-inputs chaingen powerloss powerloss-replay clean distclean
+	bench bench-inputs bench-filesystems chaingen powerloss powerloss-replay clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9_-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -108,6 +109,10 @@ bench-inputs: bootstrap ## what looking up a block's inputs on several threads b
 
 bench: bootstrap ## sync a chain with stock Core and with Cairn's, in turn; report docs/performance.md (BENCH=)
 	@support/bench $(BENCH)
+
+bench-filesystems: bootstrap ## what a sync writes on ext4 and on f2fs, on a Buildroot image (IMAGE=)
+	@support/core-build --stock
+	@.venv/bin/robot --outputdir out/bench/filesystems --variable TIMEOUT_FACTOR:3 --variable IMAGE:$(or $(IMAGE),out/x86_64/cairn-x86_64.img) bench/filesystems.robot
 
 chaingen: bootstrap ## a chain to sync in benchmarks, out/bench/chain.blk (CHAINGEN=)
 	@support/chaingen $(CHAINGEN)

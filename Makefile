@@ -112,7 +112,7 @@ bench: bootstrap ## sync a chain with stock Core and with Cairn's, in turn; repo
 
 bench-filesystems: bootstrap ## what a sync writes on ext4 and on f2fs, on a Buildroot image (IMAGE=)
 	@support/core-build --stock
-	@.venv/bin/robot --outputdir out/bench/filesystems --variable TIMEOUT_FACTOR:3 --variable IMAGE:$(or $(IMAGE),out/x86_64/cairn-x86_64.img) bench/filesystems.robot
+	@.venv/bin/robot --pythonpath bench --outputdir out/bench/filesystems --variable TIMEOUT_FACTOR:3 --variable IMAGE:$(or $(IMAGE),out/x86_64/cairn-x86_64.img) bench/filesystems.robot
 
 chaingen: bootstrap ## a chain to sync in benchmarks, out/bench/chain.blk (CHAINGEN=)
 	@support/chaingen $(CHAINGEN)

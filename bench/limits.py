@@ -101,6 +101,15 @@ class Traffic:
     writes: int  # requests
     flushes: int  # requests to empty its cache
 
+    @classmethod
+    def parse(cls, stat: str) -> Traffic:
+        """What a device's file /sys/block/*/stat says."""
+        # Documentation/block/stat.rst: sectors read are field 3, write I/Os, merges, sectors are
+        # fields 5 to 7, flushes 16
+        fields = [int(field) for field in stat.split()]
+        flushes = fields[15] if len(fields) > 15 else 0
+        return cls(fields[2] * SECTOR, fields[6] * SECTOR, fields[4], flushes)
+
     def __sub__(self, before: Traffic) -> Traffic:
         """What came between."""
         return Traffic(
@@ -148,11 +157,7 @@ class Disk:
 
     def traffic(self) -> Traffic:
         """What reached the device up to now."""
-        # Documentation/block/stat.rst: sectors read are field 3, write I/Os, merges, sectors are
-        # fields 5 to 7, flushes 16
-        fields = [int(field) for field in self._stat.read_text().split()]
-        flushes = fields[15] if len(fields) > 15 else 0
-        return Traffic(fields[2] * SECTOR, fields[6] * SECTOR, fields[4], flushes)
+        return Traffic.parse(self._stat.read_text())
 
     def sync(self) -> None:
         """Writes what the page cache still has."""

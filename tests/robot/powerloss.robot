@@ -25,7 +25,7 @@ ${LOSS_CONF}      SEPARATOR=\n    ${SYNC_CONF}prune=550    dbcache=4    dbbatchs
 ${LEVELDB_CONF}   dbbackend=leveldb\n
 ${LMDB_CONF}      dbbackend=lmdb\ndbmapsize=1\ndbcompact=1\n
 # Each block has a file of its own.
-${BENCH_CONF}     SEPARATOR=\n    regtest=1    fastprune=1    prune=1    dnsseed=0    maxtipage=2000000000    dbcache=4    keypool=5    [regtest]    connect=10.0.2.100:8333    ${EMPTY}
+${BENCH_CONF}     SEPARATOR=\n    fastprune=1    prune=1    ${REGTEST_CONF}
 # All but the 288 blocks that Core keeps.
 ${PRUNE}          node-cli pruneblockchain $(($(node-cli getblockcount) - 290)) >/dev/null
 # Its answer says that the coins up to this height have been written and flushed.

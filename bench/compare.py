@@ -6,7 +6,8 @@ usage: bench/compare.py [--scenario NAME]... [--variant NAME]... [--runs N] [--s
   --scenario NAME  of bench/plan.py; default all of them
   --variant NAME   of bench/plan.py; default stock, leveldb, lmdb ("product"); "ablations"
                    stands for the builds without one part, "candidates" for those with one more,
-                   "tunings" for one other setting each, "libraries" for the daemons of both lanes
+                   "tunings" for one other setting each, "libraries" for the daemons of both lanes,
+                   "profiled" for profile-guided optimization
   --runs N         rounds; each has every variant in every scenario once, default 3
   --seconds S      begins no round that would probably end later than this, default no end
   --out FILE       results so far, in JSON, rewritten after each run; a file that is there is gone

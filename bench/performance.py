@@ -28,6 +28,7 @@ from plan import (
     CLAIMS,
     LIBRARIES,
     PRODUCT,
+    PROFILED,
     SCENARIOS,
     TUNINGS,
     VARIANTS,
@@ -37,6 +38,8 @@ from plan import (
 )
 
 ROOT = Path(__file__).resolve().parents[1]
+#: What has a row in the second table of a scenario.
+SETTINGS = [*CANDIDATES, *TUNINGS, *PROFILED]
 #: What the tables call a variant.
 TITLES = {variant.name: variant.title for variant in VARIANTS}
 #: Figures of the tables: key, heading, decimals, and whether a ratio says something.
@@ -154,12 +157,13 @@ def table(results: Results, scenario: Scenario, variants: list[str]) -> list[str
 
 
 def settings(results: Results, scenario: Scenario) -> list[str]:
-    """A table of the tunings: one row each, ratios to Cairn's LevelDB as the product has it."""
+    """A table of candidates and tunings: one row each, ratios to the product's daemon."""
     shown = [(key, heading) for key, heading, _, compare in FIGURES if compare]
-    lines = ["| Setting | rounds | " + " | ".join(heading for _, heading in shown) + " |"]
+    lines = ["| Setting or patch | rounds | " + " | ".join(heading for _, heading in shown) + " |"]
     lines.append("|---|" + "---:|" * (len(shown) + 1))
-    for name in results.variants(scenario.name, TUNINGS):
-        ratios = [results.ratio(scenario.name, "leveldb", name, key) for key, _ in shown]
+    bases = {variant.name: variant.base for variant in SETTINGS}
+    for name in results.variants(scenario.name, SETTINGS):
+        ratios = [results.ratio(scenario.name, bases[name], name, key) for key, _ in shown]
         rounds = max((ratio.rounds for ratio in ratios if ratio), default=0)
         cells = [str(ratio or "") for ratio in ratios]
         lines.append(f"| {TITLES[name]} | {rounds} | " + " | ".join(cells) + " |")
@@ -193,7 +197,7 @@ def claims(results: Results) -> list[str]:
 
 
 def aims(results: Results) -> list[str]:
-    """The project's aims and what was reached, with the engine that node-tune would take."""
+    """The project's aims and what was reached with each engine."""
     lines = ["| Aim, stock / Cairn | scenario | LevelDB | LMDB |", "|---|---|---|---|"]
     for figure, scenario, least, text in AIMS:
         cells = []
@@ -259,7 +263,7 @@ def page(results: Results) -> str:
     lines += ["![Seconds of a sync](performance-sync.svg)", ""]
     lines += ["![MiB written in a sync](performance-written.svg)", ""]
     for scenario in SCENARIOS:
-        groups = [[*PRODUCT, *ABLATIONS, *CANDIDATES], LIBRARIES]
+        groups = [[*PRODUCT, *ABLATIONS], LIBRARIES]
         tables = [names for group in groups if (names := results.variants(scenario.name, group))]
         if not tables:
             continue
@@ -271,9 +275,10 @@ def page(results: Results) -> str:
                 lines += [f"Of an earlier build than in other scenarios: {', '.join(old)}."]
             lines += [""]
             lines += [*table(results, scenario, names), ""]
-        if results.variants(scenario.name, TUNINGS):
-            lines += ["With one setting that is not the product's: the product's figure divided by"]
-            lines += ["this one's, larger than 1 is better than the product.", ""]
+        if results.variants(scenario.name, SETTINGS):
+            lines += ["With one setting or patch that is not the product's: the product's figure"]
+            lines += ["divided by this one's, with the same engine; larger than 1 is better than"]
+            lines += ["the product.", ""]
             lines += [*settings(results, scenario), ""]
     lines += ["## What others measured, measured here", "", *claims(results), ""]
     return "\n".join(lines)

@@ -44,6 +44,7 @@ class Variant:
     cache: int = 1  # times the scenario's dbcache
     mount: str = ""  # options of the file system, mount(8)'s -o
     image: bool = False  # the daemon of the x86_64 image, with its C library; no build
+    base: str = "leveldb"  # the variant that a setting is compared with
 
     @property
     def folder(self) -> str:
@@ -76,12 +77,13 @@ SCENARIOS = [
 #: Regtest never stops checking for BIP 30, mainnet does: all builds have this patch.
 BIP30 = ("--with", "bip30-off")
 LEVELDB = ("-dbbackend=leveldb",)
+LMDB = ("-dbbackend=lmdb",)
 
 #: The first is what the others are compared with.
 PRODUCT = [
     Variant("stock", "stock Core (LevelDB)", ("--stock", *BIP30)),
     Variant("leveldb", "Cairn, LevelDB", BIP30, LEVELDB),
-    Variant("lmdb", "Cairn, LMDB", BIP30, ("-dbbackend=lmdb",)),
+    Variant("lmdb", "Cairn, LMDB", BIP30, LMDB),
 ]
 #: Cairn without one of its parts, or without what upstream already has.
 ABLATIONS = [
@@ -108,7 +110,7 @@ ABLATIONS = [
 SORTED = (*BIP30, "--with", "sorted-flush")
 CANDIDATES = [
     Variant("sorted", "LevelDB, coins written in order", SORTED, LEVELDB),
-    Variant("sorted-lmdb", "LMDB, coins written in order", SORTED, ("-dbbackend=lmdb",)),
+    Variant("sorted-lmdb", "LMDB, coins written in order", SORTED, LMDB, base="lmdb"),
     Variant(
         "verify-fetch",
         "startup verification on several threads",
@@ -116,6 +118,7 @@ CANDIDATES = [
         LEVELDB,
     ),
     Variant("not-wiped", "streams not wiped", (*BIP30, "--with", "streams-not-wiped"), LEVELDB),
+    Variant("cached-hashes", "hashes of coins kept", (*BIP30, "--with", "cached-hashes"), LEVELDB),
     Variant("x86-64-v3", "instructions of x86-64-v3", (*BIP30, "--with", "x86-64-v3"), LEVELDB),
 ]
 #: One setting each that is not node-tune's or the image's: what it would cost or bring.
@@ -147,6 +150,16 @@ TUNINGS = [
         LEVELDB,
         environment={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"},
     ),
+    Variant("small-tables", "tables of 8 MiB", (*BIP30, "--with", "small-tables"), LEVELDB),
+    Variant("lmdb-step", "LMDB, dbmapsize=512", BIP30, (*LMDB, "-dbmapsize=512"), base="lmdb"),
+    Variant("lmdb-commit", "LMDB, dbsync=commit", BIP30, (*LMDB, "-dbsync=commit"), base="lmdb"),
+    Variant("lmdb-none", "LMDB, dbsync=none", BIP30, (*LMDB, "-dbsync=none"), base="lmdb"),
+]
+#: Apart from the tunings, for its first build only counts for the next (docs/benchmarks.md).
+PROFILED = [
+    Variant(
+        "profiled", "profile-guided optimization", (*BIP30, "--with", "profile-guided"), LEVELDB
+    ),
 ]
 #: The same patches on two C libraries, with no patch for measuring.
 LIBRARIES = [
@@ -160,6 +173,7 @@ GROUPS = {
     "candidates": CANDIDATES,
     "tunings": TUNINGS,
     "libraries": LIBRARIES,
+    "profiled": PROFILED,
 }
 VARIANTS = [variant for members in GROUPS.values() for variant in members]
 

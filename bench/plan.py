@@ -44,13 +44,17 @@ class Variant:
     cache: int = 1  # times the scenario's dbcache
     mount: str = ""  # options of the file system, mount(8)'s -o
     image: bool = False  # the daemon of the x86_64 image, with its C library; no build
-    base: str = "leveldb"  # the variant that a setting is compared with
 
     @property
     def folder(self) -> str:
         """Where support/core-build puts it, below out/."""
         words = [word for word in self.build if word != "--with"]
         return "-".join(["core", *[word.removeprefix("--") for word in words]])
+
+    @property
+    def base(self) -> str:
+        """The product's variant with the same engine: what a candidate or setting is judged by."""
+        return "lmdb" if set(LMDB) <= set(self.options) else "leveldb"
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,7 @@ ABLATIONS = [
 SORTED = (*BIP30, "--with", "sorted-flush")
 CANDIDATES = [
     Variant("sorted", "LevelDB, coins written in order", SORTED, LEVELDB),
-    Variant("sorted-lmdb", "LMDB, coins written in order", SORTED, LMDB, base="lmdb"),
+    Variant("sorted-lmdb", "LMDB, coins written in order", SORTED, LMDB),
     Variant(
         "verify-fetch",
         "startup verification on several threads",
@@ -151,9 +155,9 @@ TUNINGS = [
         environment={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"},
     ),
     Variant("small-tables", "tables of 8 MiB", (*BIP30, "--with", "small-tables"), LEVELDB),
-    Variant("lmdb-step", "LMDB, dbmapsize=512", BIP30, (*LMDB, "-dbmapsize=512"), base="lmdb"),
-    Variant("lmdb-commit", "LMDB, dbsync=commit", BIP30, (*LMDB, "-dbsync=commit"), base="lmdb"),
-    Variant("lmdb-none", "LMDB, dbsync=none", BIP30, (*LMDB, "-dbsync=none"), base="lmdb"),
+    Variant("lmdb-step", "LMDB, dbmapsize=512", BIP30, (*LMDB, "-dbmapsize=512")),
+    Variant("lmdb-commit", "LMDB, dbsync=commit", BIP30, (*LMDB, "-dbsync=commit")),
+    Variant("lmdb-none", "LMDB, dbsync=none", BIP30, (*LMDB, "-dbsync=none")),
 ]
 #: Apart from the tunings, for its first build only counts for the next (docs/benchmarks.md).
 PROFILED = [

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
 
 def bench(root: Path, folder: Path, coins: str) -> subprocess.CompletedProcess[str]:
     """Runs `support/bench-leveldb` in that folder with so many coins."""
@@ -12,9 +14,15 @@ def bench(root: Path, folder: Path, coins: str) -> subprocess.CompletedProcess[s
     return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
-def test_half_is_written(root: Path, memory: Path) -> None:
-    """Cairn's levels write less than half of LevelDB's, lookups' compactions not counted."""
-    result = bench(root, memory, "600000")
+@pytest.mark.parametrize("coins", ["300000", "600000"])
+def test_half_is_written(root: Path, memory: Path, coins: str) -> None:
+    """In mainnet's proportions Cairn's levels write less than half of what LevelDB's do.
+
+    Compared is with LevelDB without compactions for lookups, which write more yet, by chance. At
+    the tip it takes a write buffer that is large for its coins, and LevelDB's smallest is to
+    300,000 what 37 MiB are to mainnet's (bench/README.md).
+    """
+    result = bench(root, memory, coins)
     assert result.returncode == 0, result.stdout + result.stderr
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in result.stdout.splitlines()]
     written = {

@@ -22,13 +22,15 @@ def test_waits_for_the_end_and_reports(root: Path, tmp_path: Path, shell: str) -
             "/bin/sh",
             "-c",
             f"trap 'echo asked >>{tmp_path}/asked; sleep 13; exit' TERM; "
-            "while :; do sleep 0.1; done",
+            f"touch {tmp_path}/ready; while :; do sleep 0.1; done",
         ]
     )
     written = tmp_path / f"proc/{daemon.pid}/io"
     written.parent.mkdir(parents=True)
     written.write_text("rchar: 1\nwrite_bytes: 5242880\ncancelled_write_bytes: 0\n")
-    time.sleep(0.5)
+    while not (tmp_path / "ready").exists():  # asked before, it would end at once
+        assert daemon.poll() is None
+        time.sleep(0.1)
     path = f"{notify.parent}:{os.environ['PATH']}"
     stop = subprocess.Popen(
         [*shell.split(), str(root / "overlay/usr/lib/cairn/bitcoind-stop"), str(daemon.pid)],

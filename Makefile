@@ -12,7 +12,7 @@
 #            CAIRN_ACCEL=kvm|tcg   skip the probe for KVM
 #            CAIRN_CACHE=DIR       downloads, compiler cache (default ~/.cache/cairn)
 #            CORE=DIR, CORE_REV=REV  for verify-source
-#            ONLY=NAME             for test: one stage (lint, unit, core, functional, robot)
+#            ONLY=NAME             for test: one stage (lint, unit, hostile, core, functional, robot)
 #            SUITE=NAME            for robot: one suite (boot, service, sync, …), all of it
 #            CUTS=N, SEED=N        for powerloss: power cuts for each engine, default 200, and first seed
 #            ENGINE=leveldb|lmdb   for powerloss-replay, default lmdb
@@ -24,7 +24,7 @@ MAKEFLAGS += --no-print-directory
 BOARD ?= x86_64
 export BUILDROOT FORCE
 
-.PHONY: help run test lint unit core-test functional robot bootstrap source verify-source \
+.PHONY: help run test lint unit hostile core-test functional robot bootstrap source verify-source \
 	core core-tests devimage x86_64 rpi5 show-config qemu flash legal-info profile bench-lmdb bench-leveldb \
 	bench bench-inputs bench-filesystems chaingen powerloss powerloss-replay clean distclean
 
@@ -42,6 +42,9 @@ lint: bootstrap ## shellcheck, ruff and the rules of the house
 
 unit: bootstrap ## tests of Cairn's own scripts
 	@.venv/bin/python tests/run.py --only unit
+
+hostile: bootstrap ## input that is meant to do harm
+	@.venv/bin/python tests/run.py --only hostile
 
 core-test: bootstrap ## Bitcoin Core's unit tests on the patched source
 	@.venv/bin/python tests/run.py --only core

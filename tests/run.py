@@ -6,6 +6,7 @@ usage: tests/run.py [--only STAGE] [--image FILE] [--suite NAME]
 Stages, in order (each builds what it needs; all results below out/test/):
   lint        shellcheck, ruff, rules of the house (script length, patch headers)
   unit        pytest on Cairn's own scripts (tests/unit)
+  hostile     generated node.conf files, logs and disks that mean harm (tests/hostile)
   core        Bitcoin Core's unit tests on the patched source, with each database engine;
               those of the input fetcher with the thread sanitizer, too
   functional  Bitcoin Core's functional tests named in tests/core/functional.txt, likewise
@@ -39,7 +40,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "out"
 RESULTS = OUT / "test"
 BIN = Path(sys.executable).parent
-SCRIPT_LINES_MAX = 150
+SCRIPT_LINES_MAX = 300
 #: How Boost.Test and Python say what failed, among all that the code under test prints.
 FAILURE = re.compile(r"error: in |^[\w.]+(Error|Exception)\b")
 FAILURE_LINES_MAX = 10
@@ -167,13 +168,17 @@ def lint(_: argparse.Namespace) -> Tally:
     return tally
 
 
-def unit(options: argparse.Namespace) -> Tally:
-    """pytest on Cairn's own scripts, with the real daemons where a test asks for them."""
+def pytest(folder: str, options: argparse.Namespace, *arguments: str) -> Tally:
+    """pytest on a folder of tests/, with the real daemons where a test asks for them."""
     build("core-build")
     build("core-build", "--stock")
-    report = RESULTS / "unit.xml"
+    report = RESULTS / f"{folder}.xml"
     subprocess.run(
-        [str(BIN / "pytest"), "-q", "-p", "no:cacheprovider", f"--junitxml={report}", "tests/unit"],
+        [
+            *(str(BIN / "pytest"), "-q", "-p", "no:cacheprovider", f"--junitxml={report}"),
+            *arguments,
+            f"tests/{folder}",
+        ],
         cwd=ROOT,
         check=False,
         env={
@@ -183,6 +188,16 @@ def unit(options: argparse.Namespace) -> Tally:
         },
     )
     return junit(report)
+
+
+def unit(options: argparse.Namespace) -> Tally:
+    """pytest on Cairn's own scripts."""
+    return pytest("unit", options)
+
+
+def hostile(options: argparse.Namespace) -> Tally:
+    """pytest on input that is meant to do harm; tests marked `long` are left out."""
+    return pytest("hostile", options, "-m", "not long")
 
 
 def unit_suites(engine: str) -> Tally:
@@ -351,6 +366,7 @@ def robot(options: argparse.Namespace) -> Tally:
 STAGES: dict[str, Callable[[argparse.Namespace], Tally]] = {
     "lint": lint,
     "unit": unit,
+    "hostile": hostile,
     "core": core,
     "functional": functional,
     "robot": robot,

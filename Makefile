@@ -2,7 +2,7 @@
 #
 # Variables: BOARD=x86_64|rpi5     board, for show-config, qemu, flash, legal-info
 #            BUILDROOT=DIR         an unpacked Buildroot release instead of a clone of it
-#            DEV=/dev/sdX          card or disk, for flash (FORCE=1: not a removable one)
+#            DEV=/dev/sdX          card or disk, for flash (FORCE=1: also a built-in one)
 #            IMAGE=FILE            image under test (default: the development image; for
 #                                  bench-filesystems: out/x86_64/cairn-x86_64.img)
 #            DEVIMAGE_SUITE=NAME   Debian/Ubuntu release of the development image
@@ -24,6 +24,26 @@ MAKEFLAGS += --no-print-directory
 BOARD ?= x86_64
 export BUILDROOT FORCE
 
+# What the user says reaches the programs as it is, through the environment: in a recipe's text
+# the shell would take spaces, quotes and semicolons in it for its own, and make a dollar sign.
+WORDS := BOARD BUILDROOT CORE CORE_REV CUTS DEV DIR ENGINE CHAIN FORCE IMAGE ONLY SEED STATES SUITE
+$(foreach word,$(WORDS),$(if $(filter-out undefined,$(origin $(word))),\
+	$(eval override $(word) := $$(value $(word)))))
+# Each target exports only its own words; a program of Buildroot's may know one of the others.
+flash show-config qemu legal-info: override export BOARD := $(BOARD)
+flash: override export DEV := $(DEV)
+verify-source: override export CORE := $(CORE)
+verify-source: override export CORE_REV := $(CORE_REV)
+test robot powerloss bench-filesystems: override export IMAGE := $(IMAGE)
+test: override export ONLY := $(ONLY)
+robot: override export SUITE := $(SUITE)
+powerloss: override export CUTS := $(CUTS)
+powerloss powerloss-replay: override export SEED := $(SEED)
+powerloss-replay: override export ENGINE := $(ENGINE)
+powerloss-replay: override export CHAIN := $(CHAIN)
+powerloss-replay: override export STATES := $(STATES)
+bench-lmdb bench-leveldb bench-inputs: override export DIR := $(DIR)
+
 .PHONY: help run test lint unit hostile core-test functional robot bootstrap source verify-source \
 	core core-tests devimage x86_64 rpi5 show-config qemu flash legal-info profile bench-lmdb bench-leveldb \
 	bench bench-inputs bench-filesystems chaingen powerloss powerloss-replay clean distclean
@@ -35,7 +55,7 @@ run: bootstrap ## build everything, boot the node in QEMU and sync real blocks (
 	@support/run
 
 test: bootstrap ## every check; prints "N passed, N failed, N skipped"
-	@.venv/bin/python tests/run.py $(if $(ONLY),--only $(ONLY)) $(if $(IMAGE),--image $(IMAGE))
+	@.venv/bin/python tests/run.py $${ONLY:+--only "$$ONLY"} $${IMAGE:+--image "$$IMAGE"}
 
 lint: bootstrap ## shellcheck, ruff and the rules of the house
 	@.venv/bin/python tests/run.py --only lint
@@ -53,11 +73,11 @@ functional: bootstrap ## Bitcoin Core's functional tests of tests/core/functiona
 	@.venv/bin/python tests/run.py --only functional
 
 robot: bootstrap ## boot the image in QEMU and test it (IMAGE=, SUITE=)
-	@.venv/bin/python tests/run.py --only robot $(if $(IMAGE),--image $(IMAGE)) $(if $(SUITE),--suite $(SUITE))
+	@.venv/bin/python tests/run.py --only robot $${IMAGE:+--image "$$IMAGE"} $${SUITE:+--suite "$$SUITE"}
 
 powerloss-replay: core ## thousands of power cuts from the trace of one node's disk (ENGINE=, CHAIN=, STATES=, SEED=)
-	@.venv/bin/python tests/powerloss/replay.py run --engine $(or $(ENGINE),lmdb) --chain $(or $(CHAIN),main) \
-		--states $(or $(STATES),2000) --seed $(or $(SEED),1)
+	@.venv/bin/python tests/powerloss/replay.py run --engine "$${ENGINE:-lmdb}" \
+		--chain "$${CHAIN:-main}" --states "$${STATES:-2000}" --seed "$${SEED:-1}"
 
 bootstrap: ## install the packages and Python tools the host lane needs
 	@support/bootstrap
@@ -66,7 +86,7 @@ source: bootstrap ## the pinned Bitcoin Core source as one archive
 	@support/core-source
 
 verify-source: bootstrap ## prove that the archive is upstream's tree (CORE=clone of bitcoin/bitcoin)
-	@support/verify-source "$(CORE)" $(CORE_REV)
+	@support/verify-source "$$CORE" $${CORE_REV:+"$$CORE_REV"}
 
 core: bootstrap ## compile bitcoind for the host lane, patched and stock
 	@support/core-build
@@ -85,43 +105,46 @@ rpi5: bootstrap ## the image for the Raspberry Pi 5, out/rpi5/cairn-rpi5.img
 	@support/image rpi5
 
 show-config: bootstrap ## the board's merged Buildroot configuration (BOARD=)
-	@support/buildroot-config --show $(BOARD)
+	@support/buildroot-config --show "$$BOARD"
 
 qemu: ## boot the board's finished disk image in QEMU (BOARD=; Ctrl-A X quits)
-	@support/run-image $(BOARD)
+	@support/run-image "$$BOARD"
 
 flash: ## write the board's image to a card or disk and verify it (BOARD=, DEV=)
-	@[ -n "$(DEV)" ] || { echo "make: say which card or disk: make flash BOARD=$(BOARD) DEV=/dev/sdX" >&2; exit 2; }
-	@support/flash out/$(BOARD)/cairn-$(BOARD).img $(DEV)
+	@case $$DEV in *[![:space:]]*) ;; *) \
+		echo "make: say which card or disk: make flash BOARD=$$BOARD DEV=/dev/sdX" >&2; exit 2 ;; esac
+	@support/flash "out/$$BOARD/cairn-$$BOARD.img" "$$DEV"
 
 legal-info: bootstrap ## licences and sources of everything in the board's image (BOARD=)
-	@support/buildroot-config $(BOARD)
-	@support/buildroot $(BOARD) legal-info
+	@support/buildroot-config "$$BOARD"
+	@support/buildroot "$$BOARD" legal-info
 
 profile: bootstrap ## flame graph of a sync of real blocks on the x86_64 image
 	@.venv/bin/python support/profile
 
 bench-lmdb: bootstrap ## pages that LMDB writes per change, and what a read costs (DIR=)
-	@support/bench-lmdb $(DIR)
+	@support/bench-lmdb $${DIR:+"$$DIR"}
 
 bench-leveldb: bootstrap ## bytes that LevelDB writes per byte that changes, with its levels and ours (DIR=)
-	@support/bench-leveldb $(DIR)
+	@support/bench-leveldb $${DIR:+"$$DIR"}
 
 bench-inputs: bootstrap ## what looking up a block's inputs on several threads brings (DIR=)
-	@support/bench-inputs $(DIR)
+	@support/bench-inputs $${DIR:+"$$DIR"}
 
 bench: bootstrap ## sync a chain with stock Core and with Cairn's, in turn; report docs/performance.md (BENCH=)
 	@support/bench $(BENCH)
 
 bench-filesystems: bootstrap ## what a sync writes on ext4 and on f2fs, on a Buildroot image (IMAGE=)
 	@support/core-build --stock
-	@.venv/bin/robot --pythonpath bench --outputdir out/bench/filesystems --variable TIMEOUT_FACTOR:3 --variable IMAGE:$(or $(IMAGE),out/x86_64/cairn-x86_64.img) bench/filesystems.robot
+	@.venv/bin/robot --pythonpath bench --outputdir out/bench/filesystems --variable TIMEOUT_FACTOR:3 \
+		--variable "IMAGE:$${IMAGE:-out/x86_64/cairn-x86_64.img}" bench/filesystems.robot
 
 chaingen: bootstrap ## a chain to sync in benchmarks, out/bench/chain.blk (CHAINGEN=)
 	@support/chaingen $(CHAINGEN)
 
 powerloss: devimage ## power cuts of many machines (CUTS=200, SEED=1, IMAGE=); table in out/powerloss
-	@.venv/bin/python tests/powerloss/campaign.py $(if $(CUTS),--cuts $(CUTS)) $(if $(SEED),--seed $(SEED)) $(if $(IMAGE),--image $(IMAGE))
+	@.venv/bin/python tests/powerloss/campaign.py $${CUTS:+--cuts "$$CUTS"} $${SEED:+--seed "$$SEED"} \
+		$${IMAGE:+--image "$$IMAGE"}
 
 clean: ## remove what was built (keeps the cache)
 	rm -rf out .venv

@@ -6,7 +6,9 @@
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
 OUT=$ROOT/out
 CACHE=${CAIRN_CACHE:-${HOME:?HOME is not set: set it, or set CAIRN_CACHE}/.cache/cairn}
-export ROOT OUT CACHE
+# Debian leaves the folders of mkfs, sfdisk, blockdev out of a normal user's PATH.
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+export ROOT OUT CACHE PATH
 
 # die SENTENCE: prints one sentence that says what to do, and stops.
 die() {

@@ -19,6 +19,8 @@
 #            CHAIN=main|regtest    for powerloss-replay, default main
 #            STATES=N, SEED=N      for powerloss-replay, default 2000 and 1
 MAKEFLAGS += --no-print-directory
+# Debian leaves the folders of sfdisk and mkfs out of a normal user's PATH.
+export PATH := $(value PATH):/usr/local/sbin:/usr/sbin:/sbin
 .DEFAULT_GOAL := help
 
 BOARD ?= x86_64
@@ -147,10 +149,12 @@ powerloss: devimage ## power cuts of many machines (CUTS=200, SEED=1, IMAGE=); t
 		$${IMAGE:+--image "$$IMAGE"}
 
 clean: ## remove what was built (keeps the cache)
-	rm -rf out .venv
+	@rm -rf out .venv 2>/dev/null || { echo "make: parts of out or .venv are another user's, or" \
+		"this checkout is read-only; run 'sudo make clean'" >&2; exit 2; }
 
 distclean: clean ## remove what was built and the cache
-	rm -rf "$${CAIRN_CACHE:-$$HOME/.cache/cairn}"
+	@rm -rf "$${CAIRN_CACHE:-$$HOME/.cache/cairn}" 2>/dev/null || { echo "make: parts of the cache" \
+		"$${CAIRN_CACHE:-$$HOME/.cache/cairn} are another user's; remove it as root" >&2; exit 2; }
 
 # An unknown target gets one sentence instead of make's own.
 %:

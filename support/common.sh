@@ -38,9 +38,27 @@ as_root() {
 	fi
 }
 
+# need_root PURPOSE: stops unless as_root will work. Its own message is lost where the output
+# of a command goes to a log.
+need_root() {
+	[ "$(id -u)" != 0 ] || return 0
+	command -v sudo >/dev/null 2>&1 ||
+		die "root is needed $1, and there is no sudo; run make as root or install sudo"
+	sudo true 2>/dev/null ||
+		die "root is needed $1, and sudo refused ('sudo true' shows why); run make as root"
+}
+
+# writable DIR: makes it when missing, and stops when nothing can be written there.
+writable() {
+	if ! mkdir -p "$1" 2>/dev/null || [ ! -w "$1" ]; then
+		die "$(id -un) cannot write to $1: the file system is read-only or it is another user's;" \
+			"give it to this user, or use a clone of your own (and CAIRN_CACHE=)"
+	fi
+}
+
 # need_space DIR MIB: stops when the file system of DIR has less than MIB free.
 need_space() {
-	mkdir -p "$1"
+	writable "$1"
 	free=$(df -Pm "$1" | awk 'NR == 2 { print $4 }')
 	[ "$free" -ge "$2" ] ||
 		die "only $free MiB are free in $1 and $2 MiB are needed; free some space or set CAIRN_CACHE and clone to a larger disk"
@@ -51,10 +69,12 @@ digest() { sha256sum "$@" | sha256sum | cut -d' ' -f1; }
 
 # digest_tree DIR...: one sha256 over the paths, modes, link targets and contents below.
 digest_tree() {
+	# The path of this clone does not count, whatever letters are in it.
+	above=$(printf '%s/' "$ROOT" | sed 's/[][\\.*^$,]/\\&/g')
 	{
 		find "$@" -name __pycache__ -prune -o -printf '%m %y %P %l\n' | LC_ALL=C sort
 		find "$@" -name __pycache__ -prune -o -type f -print0 | LC_ALL=C sort -z | xargs -0r sha256sum
-	} | sed "s,$ROOT/,," | sha256sum | cut -d' ' -f1
+	} | sed "s,$above,," | sha256sum | cut -d' ' -f1
 }
 
 # core_env: environment of the host lane's compilations of Bitcoin Core.
@@ -69,18 +89,35 @@ core_env() {
 # What our programs link of Core, in this order: names of targets.
 CORE_LIBRARIES='bitcoin_common bitcoin_consensus bitcoin_util bitcoin_clientversion bitcoin_crypto secp256k1 univalue'
 
-# core_libraries TREE: their paths in a build tree, one a line.
-core_libraries() { for library in $CORE_LIBRARIES; do find "$1" -name "lib$library.a"; done; }
+# core_libraries TREE: their paths in a build tree, one a line: to be split at lines only.
+core_libraries() (
+	IFS=' '
+	for library in $CORE_LIBRARIES; do find "$1" -name "lib$library.a"; done
+)
 
 # build_name BOARD [FRAGMENT...]: the folder below out/ of that combination.
 build_name() { echo "$*" | tr ' ' -; }
+
+# buildroot_paths: stops where Buildroot cannot work: make's lists are split at spaces.
+buildroot_paths() {
+	for dir in "$ROOT" "$CACHE"; do
+		case $dir in
+		*[[:space:]]*)
+			die "Buildroot cannot build in a folder with a space in its path ($dir);" \
+				"clone Cairn into another folder, or set CAIRN_CACHE to one"
+			;;
+		esac
+	done
+}
 
 # buildroot_env: exports what Buildroot and its tools have to know in all calls.
 buildroot_env() {
 	BR2_DL_DIR=$CACHE/dl
 	# Buildroot asks git for its version: not that of the repository around it.
 	GIT_CEILING_DIRECTORIES=$OUT
-	export BR2_DL_DIR GIT_CEILING_DIRECTORIES
+	# Buildroot refuses a PATH with a space, as WSL's has it: "/mnt/c/Program Files".
+	PATH=$(printf '%s\n' "$PATH" | tr ':' '\n' | grep -v '[[:space:]]' | paste -sd: -)
+	export BR2_DL_DIR GIT_CEILING_DIRECTORIES PATH
 }
 
 # fresh_disk IMAGE DISK: DISK is a sparse copy of IMAGE, kept until IMAGE is newer.

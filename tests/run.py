@@ -116,11 +116,16 @@ def tracked() -> list[Path]:
     listing = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
-        check=True,
+        check=False,
         capture_output=True,
         text=True,
-    ).stdout
-    return [ROOT / name for name in listing.split("\0") if name and (ROOT / name).is_file()]
+    )
+    if listing.returncode:
+        said = listing.stderr.strip().splitlines()
+        raise StageError(
+            f"git cannot list this checkout's files ({said[0]}); use a git clone of your own"
+        )
+    return [ROOT / name for name in listing.stdout.split("\0") if name and (ROOT / name).is_file()]
 
 
 def is_shell(path: Path) -> bool:
@@ -281,9 +286,7 @@ def functional_with(engine: str) -> Tally:
     names = [name for name in names if name]
     report = RESULTS / f"functional-{engine}.csv"
     daemon = RESULTS / f"bitcoind-{engine}"
-    daemon.write_text(
-        f'#!/bin/sh\nexec {OUT / "core/build/bin/bitcoind"} -dbbackend={engine} "$@"\n'
-    )
+    daemon.write_text(f'#!/bin/sh\nexec "{OUT}/core/build/bin/bitcoind" -dbbackend={engine} "$@"\n')
     daemon.chmod(0o755)
     report.unlink(missing_ok=True)
     command = [sys.executable, str(OUT / "core/build/test/functional/test_runner.py"), *names]
@@ -380,7 +383,13 @@ def main() -> int:
     parser.add_argument("--image", help="image under test (robot), default: development image")
     parser.add_argument("--suite", help="run one Robot suite")
     options = parser.parse_args()
-    RESULTS.mkdir(parents=True, exist_ok=True)
+    # Debian leaves the folders of sfdisk and mkfs out of a normal user's PATH.
+    os.environ["PATH"] += ":/usr/local/sbin:/usr/sbin:/sbin"
+    try:
+        RESULTS.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        print(f"run.py: no results can be written ({error}); use a clone of your own")
+        return 1
     total = Tally()
     lines = []
     for name, stage in STAGES.items():

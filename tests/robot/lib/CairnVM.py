@@ -13,6 +13,7 @@ import contextlib
 import json
 import random
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -468,8 +469,10 @@ class CairnVM:
     def feeder_rpc(self, method: str, *arguments: str, text: str = "") -> Any:  # noqa: ANN401
         """Calls an RPC method of the feeder; with ``-stdin``, ``text`` is an argument, too."""
         info = self._run_host(str(ROOT / "support/feeder"), "info", *self.feeder_options)
-        command = dict(line.split("=", 1) for line in info.splitlines())["cli"].split()
-        return self._decode(self._run_host(*command, method, *arguments, text=text).strip())
+        command = dict(line.split("=", 1) for line in info.splitlines())["cli"]
+        return self._decode(
+            self._run_host(*shlex.split(command), method, *arguments, text=text).strip()
+        )
 
     @keyword
     def random_number(self, seed: int, number: int, low: float, high: float) -> float:

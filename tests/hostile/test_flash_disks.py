@@ -225,7 +225,7 @@ def test_mounted_where_lsblk_cannot_see_it(
     run("mkfs.ext4", "-q", f"{parted}p1")
     where = tmp_path / "mnt"
     where.mkdir()
-    run("mount", f"{parted}p1", str(where))
+    run("mount", "-o", "ro,noload", f"{parted}p1", str(where))
     try:
         path = fake_lsblk(tmp_path / "bin", **CARD, MOUNTPOINTS="")
         refused(flash(image, parted, path=path), "in use")
@@ -277,6 +277,7 @@ def test_disk_that_holds_the_image(parted: str, disk: Path, tmp_path: Path) -> N
     run("mount", f"{parted}p1", str(where))
     try:
         image = flashing.make_image(where / "cairn-test.img")
+        run("mount", "-o", "remount,ro", str(where))  # so that ext4 itself writes nothing
         path = fake_lsblk(tmp_path / "bin", **CARD)
         refused(flash(image, parted, path=path), "holds the image itself")
     finally:

@@ -59,7 +59,7 @@ Bad Lines Are Reported And Ignored
     Report Line Should Be Shown    node.conf line 2: "prunee=550"
     Report Line Should Be Shown    node.conf line 3: "prune=100"
     Report Line Should Be Shown    node.conf line 4: "listen"
-    ${options}=    Guest    grep -v -e '^#' -e '^includeconf' -e '^bind=' /run/bitcoind/bitcoin.conf
+    ${options}=    Guest    grep -v -e '^#' -e '^includeconf' -e '^chain=' -e '=0$' /run/bitcoind/bitcoin.conf
     Should Be Equal    ${options}    maxconnections=12
 
 Without A Key Nothing Listens On Port 22

@@ -30,7 +30,7 @@ def tree(tmp_path: Path) -> Path:
         "proc/uptime": "7325.10 1.0\n",
         "proc/meminfo": "MemTotal: 1024000 kB\nMemAvailable: 512000 kB\n",
         "sys/class/thermal/thermal_zone0/temp": "51000\n",
-        "run/bitcoind/bitcoin.conf": "prune=777\n",
+        "run/cairn/node-conf.records": "chain test\noption - prune=99\noption test prune=777\n",
         "run/bitcoind/tuned.conf": "prune=550\ndbcache=289\npar=4\n",
         "run/cairn/node-conf.report": 'node.conf line 2: "x": no; the line is ignored.\n',
         "run/cairn/node-tune.report": "",

@@ -335,7 +335,11 @@ def test_optional_index(unit: Unit, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("chain", "folder"), [("", "var/lib/bitcoind"), ("chain=regtest\n", "var/lib/bitcoind/regtest")]
+    ("chain", "folder"),
+    [
+        ("chain main\nchain-directory \n", "var/lib/bitcoind"),
+        ("chain regtest\nchain-directory /regtest\n", "var/lib/bitcoind/regtest"),
+    ],
 )
 @pytest.mark.parametrize(
     ("name", "line"),
@@ -352,7 +356,7 @@ def test_files_that_core_makes_anew(
     unit: Unit, chain: str, folder: str, name: str, line: str
 ) -> None:
     """They are set aside; where that fails, the owner is asked."""
-    unit.path("run/bitcoind/bitcoin.conf").write_text(chain)
+    unit.path("run/cairn/node-conf.records").write_text(chain)
     file = unit.path(f"{folder}/{name}")
     file.write_text("torn")
     assert "is set aside" in unit.ends(line)
@@ -382,14 +386,14 @@ def test_report_of_an_earlier_run(unit: Unit, result: str, kept: bool) -> None:
 @pytest.mark.parametrize(
     ("conf", "log", "refused"),
     [
-        ("proxy=x\n", "Error: Invalid -proxy address or hostname: 'x'\n", True),
-        ("regtest=1\n", "Error: Unable to bind to 0.0.0.0:8333\n", False),
-        ("proxy=x\n", "Done loading\nError: A fatal internal error occurred\n", False),
+        ("option - proxy=x\n", "Error: Invalid -proxy address or hostname: 'x'\n", True),
+        ("chain regtest\n", "Error: Unable to bind to 0.0.0.0:8333\n", False),
+        ("option - proxy=x\n", "Done loading\nError: A fatal internal error occurred\n", False),
     ],
 )
 def test_refused_options(unit: Unit, conf: str, log: str, refused: bool) -> None:
     """Only before it was up, and only with options of the user's, are these blamed."""
-    unit.path("run/bitcoind/bitcoin.conf").write_text(f"# x\nincludeconf=/a\n{conf}")
+    unit.path("run/cairn/node-conf.records").write_text(f"network on\n{conf}")
     first = unit.ends(log)
     assert (first == "") is refused
     assert (unit.root / "run/cairn/bitcoind.refused").exists() is refused
@@ -406,6 +410,7 @@ def test_refused_options(unit: Unit, conf: str, log: str, refused: bool) -> None
         ("reindex=1\n", True, False),
         ("reindex=1 # automatic\n", False, False),
         ("reindex=1\nreindex=1 # automatic\n", True, False),
+        ("reindex-chainstate=1\n", True, False),
     ],
 )
 def test_started(root: Path, tmp_path: Path, shell: str, once: str, done: bool, left: bool) -> None:

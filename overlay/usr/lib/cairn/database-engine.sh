@@ -4,23 +4,21 @@
 # Sets   database_engine  leveldb or lmdb
 #        database_reason  half a sentence
 #        database_map     LMDB: MiB by which its files grow at least
-# node_chain ROOT: which chain is the node on? Used by node-convert, too.
+# node_record ROOT NAME: what node.conf says, as node-config has written it down (records and
+# their meaning: node-conf.awk); several values one a line, none for a record that is not there.
+# node_chain ROOT, database_chain ROOT: the chain, and its folder below bitcoind's.
 # What is there decides first: bitcoind refuses to pass over the other engine's data.
 
-# The chain that node-config has written down.
+node_record() { sed -n "s/^$2 //p" "$1/run/cairn/node-conf.records" 2>/dev/null || :; }
+
+# Also where node-config has not run.
 node_chain() {
-	chain=$(sed -n 's/^chain=//p' "$1/run/bitcoind/bitcoin.conf" 2>/dev/null | tail -n 1) || chain=""
+	chain=$(node_record "$1" chain | head -n 1)
 	echo "${chain:-main}"
 }
 
-# Its directory; main has none of its own.
-database_chain() {
-	chain=$(node_chain "$1")
-	case $chain in
-	test) echo /testnet3 ;;
-	testnet4 | signet | regtest) echo "/$chain" ;;
-	esac
-}
+# Main has none of its own.
+database_chain() { node_record "$1" chain-directory | head -n 1; }
 
 database_engine() {
 	# Measured (docs/performance.md): LMDB wrote 1.7 to 1.9 times as much, and a sync took 1.2 to 1.6 times as long.

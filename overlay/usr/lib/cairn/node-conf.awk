@@ -1,162 +1,239 @@
-# Checks node.conf for node-config. POSIX awk; see node-config for the keys.
+# The one parser of node.conf: reads what the user wrote, as Bitcoin Core would, and prints
+# records for all scripts. Called by node-conf.sh, with node-conf-values.awk in front of it.
 #
-# Variables: known = file with the names of bitcoind's options, one a line ("" = no check)
-# Output, one record a line: a letter, a blank, a text
-#   B line for bitcoin.conf   C its chain line   O line for one start only
-#   S ssh key   H host name
-#   A address/prefix   G gateway   D name server   R sentence about a rejected line
+# Variables: table       options.tsv, which says what each option may be
+#            known       file with the names of bitcoind's options, one a line; "" = no check
+#            ignored     why the file is not used at all; "" = it is
+#            absent      why there is no file; "" = there is one
+#            remembered  names that the last good file had and that keep the node private
+#            archives    chains whose blocks are all kept (bitcoind came up with prune=0)
+# Output, one record a line, NAME value; a record that is not there has no value:
+#   chain NAME            always; main, test, testnet4, signet or regtest
+#   chain-directory PATH  always; below bitcoind's data directory, "" for main
+#   network STATE         always; on, outbound (nobody comes in) or off
+#   good 1                there is a file, and each line of it could be used
+#   absent 1              there is none, or it is empty
+#   private NAMES         options in force that decide where the node goes and who comes in
+#   prune N               what the user asked for; prune-doubt SENTENCE instead when a line that
+#                         may have been about it could not be used
+#   once NAME             reindex or reindex-chainstate
+#   option SECTION LINE   for bitcoin.conf; SECTION is - above the first [section]
+#   hostname, filesystem, sshkey, address, gateway, dns
+#   note SENTENCE         what the user must know first; rejected SENTENCE: a line left out
 #
-# What is checked is what would keep bitcoind from starting, or would take the node out
-# of its owner's hands (RPC to the network, commands, files elsewhere).
+# A line that could not be used never opens anything: if it resembles an option that keeps the
+# node private, the network is off; if it resembles prune, nothing more is pruned.
 BEGIN {
-	if (known != "") {
-		while ((getline option < known) > 0) is_known[option] = 1
-		close(known)
-	}
-	# name:least:largest
-	load("ints", "prune:0:100000000 dbcache:4:1000000 maxmempool:5:1000000 maxconnections:0:10000 par:-256:256 dbbatchsize:1:1000000000 port:1:65535 rpcport:1:65535 checkblocks:0:100000000 checklevel:0:4 rpcthreads:1:256 rpcworkqueue:1:10000 timeout:1:1000000 peertimeout:1:100000000 bantime:0:10000000000 maxreceivebuffer:1:1000000 maxsendbuffer:1:1000000 mempoolexpiry:1:1000000 blockmaxweight:4000:4000000 blockreconstructionextratxn:0:100000 maxtipage:1:100000000000 maxsigcachesize:0:100000 rpcserialversion:0:1 limitclustercount:1:64 blocksonly:0:1 stopatheight:0:100000000")
-	load("bools", "server listen regtest signet testnet testnet4 txindex txospenderindex coinstatsindex blockfilterindex peerblockfilters peerbloomfilters dnsseed forcednsseed fixedseeds discover dns natpmp listenonion persistmempool networkactive v2transport fastprune reindex reindex-chainstate rest permitbaremultisig disablewallet walletbroadcast whitelistrelay whitelistforcerelay logips privatebroadcast avoidpartialspends")
-	load("chains", "main test testnet4 signet regtest")
-	deny("daemon daemonwait pid startupnotify shutdownnotify", "the service sets it")
-	deny("datadir conf includeconf blocksdir settings walletdir debuglogfile asmap", "the node's files are where the service may write")
-	deny("server rpccookiefile rpccookieperms printtoconsole", "node-cli, the status screen and the journal rely on Cairn's value")
-	deny("rpcbind rpcallowip rpcuser rpcpassword", "RPC stays on loopback with a cookie; use ssh -L 8332:127.0.0.1:8332 from your computer")
-	deny("alertnotify blocknotify walletnotify signer ipcbind", "the service's sandbox runs no other program")
-	section = ""
+	FS = "\t"
+	load_table()
+	split("main test testnet4 signet regtest", words, " ")
+	for (i in words) chains[words[i]] = 1
+	split("tor socks socks4 socks5 i2p", words, " ")
+	for (i in words) private_word[words[i]] = 1
+	section = ""; lines = 0; most_rejected = 100
 }
+function load_table(    row, i, n, words, option) {
+	while ((getline row < table) > 0) {
+		if (row ~ /^#/ || split(row, words, "\t") != 6) continue
+		option = words[1]
+		kind[option] = words[2]; least[option] = words[3]; largest[option] = words[4]
+		reason[option] = words[6]
+		n = split(words[5], policies, ",")
+		for (i = 1; i <= n; i++) {
+			if (policies[i] ~ /^own:/) { own[option] = "|" substr(policies[i], 5) "|" }
+			else policy[option, policies[i]] = 1
+		}
+	}
+	close(table)
+	if (known == "") return
+	while ((getline option < known) > 0) is_known[option] = 1
+	close(known)
+}
+function is(option, what) { return (option, what) in policy }
 
-function load(table, list,    n, i, words, parts) {
-	n = split(list, words, " ")
-	for (i = 1; i <= n; i++) {
-		split(words[i], parts, ":")
-		kind[parts[1]] = table
-		least[parts[1]] = parts[2]; largest[parts[1]] = parts[3]
-	}
-}
-function deny(list, why,    n, i, words) {
-	n = split(list, words, " ")
-	for (i = 1; i <= n; i++) denied[words[i]] = why
-}
-function reject(line, why) {
+# -- rejected lines ---------------------------------------------------------------------
+function say(nr, line, why) {
+	if (nr in sentence) return
 	gsub(/[^ -~]/, "?", line)
 	if (length(line) > 60) line = substr(line, 1, 57) "..."
-	print "R node.conf line " NR ": \"" line "\": " why "; the line is ignored."
+	sentence[nr] = "node.conf line " nr ": \"" line "\": " why "; the line is ignored."
 }
-function trim(text) {
-	sub(/^[ \t]+/, "", text); sub(/[ \t]+$/, "", text)
-	return text
+# closes STATE: off is stronger than outbound; the first line that asks for it is named.
+function close_network(state, nr) {
+	if (network == "off" || network == state) return
+	network = state
+	closer = nr
 }
-function ipv4(text,    parts, i) {
-	if (split(text, parts, ".") != 4) return 0
-	for (i = 1; i <= 4; i++) if (parts[i] !~ /^[0-9]+$/ || length(parts[i]) > 3 || parts[i] + 0 > 255) return 0
-	return 1
+function reject(nr, line, why,    key, name) {
+	key = line
+	if (index(key, "=")) key = substr(key, 1, index(key, "=") - 1)
+	name = tolower(key)
+	gsub(/[^a-z0-9-]/, "", name); sub(/^-+/, "", name)
+	if (is(name, "secret")) line = key "=..."
+	if (++rejects > most_rejected) { close_network("off", nr); doubt = doubt ? doubt : nr; return }
+	say(nr, line, why)
+	judge(nr, key)
 }
-function ipv6(text,    parts, i, n, gaps, copy) {
-	if (text !~ /^[0-9a-fA-F:]+$/ || text ~ /:::/ || text !~ /:/) return 0
-	copy = text; gaps = gsub(/::/, "&", copy)
-	n = split(text, parts, ":")
-	if (gaps > 1 || n > 8 + gaps || (!gaps && n != 8)) return 0
-	if (!gaps && (text ~ /^:/ || text ~ /:$/)) return 0
-	for (i = 1; i <= n; i++) if (length(parts[i]) > 4) return 0
-	return 1
+# What may the line have been about?
+function judge(nr, key,    text, count, tokens, i) {
+	if (key ~ /[^ -~\t]/) { close_network("off", nr); doubt = doubt ? doubt : nr }
+	text = tolower(substr(key, 1, 80))
+	count = split(text, tokens, /[^a-z0-9]+/)
+	gsub(/[^a-z0-9]/, "", text)
+	tokens[++count] = text
+	for (i = 1; i <= count; i++) if (tokens[i] != "" && !(tokens[i] in judged)) judge_word(nr, tokens[i])
 }
-function address(text,    parts) {
-	if (split(text, parts, "/") != 2 || parts[2] !~ /^[0-9]+$/ || length(parts[2]) > 3) return 0
-	if (ipv4(parts[1])) return parts[2] + 0 >= 1 && parts[2] + 0 <= 32
-	return ipv6(parts[1]) && parts[2] + 0 >= 1 && parts[2] + 0 <= 128
-}
-# Keys of Cairn's own: checked, each but sshkey and dns once.
-function own_key(line, name, value) {
-	if (section != "") { reject(line, name " belongs above the first [section]"); return }
-	if (name in once) { reject(line, name " stands in line " once[name] " already"); return }
-	if (name == "hostname") {
-		if (value !~ /^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?$/ || length(value) > 63) { reject(line, "a host name has letters, digits and inner hyphens, at most 63"); return }
-		print "H " value
-	} else if (name == "filesystem") {
-		if (value !~ /^(ext4|f2fs)$/) { reject(line, "takes ext4 or f2fs"); return }
-	} else if (name == "sshkey") {
-		if (value !~ /^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-ssh-ed25519@openssh\.com|sk-ecdsa-sha2-nistp256@openssh\.com) AAAA[A-Za-z0-9+\/]+=*( .*)?$/ || length(value) < 68) { reject(line, "not an OpenSSH public key; paste the one line of your .pub file"); return }
-		print "S " value
-	} else if (name == "ip") {
-		if (!address(value)) { reject(line, "write an address with its prefix, such as 192.168.1.50/24"); return }
-		have_ip = 1
-		print "A " value
-	} else {
-		if (!ipv4(value) && !ipv6(value)) { reject(line, "not an IP address"); return }
-		late[++lates] = (name == "gateway" ? "G " : "D ") value
-		late_line[lates] = line; late_nr[lates] = NR
+function judge_word(nr, word,    option, short, state) {
+	short = word
+	if (!(word in kind)) sub(/^no/, "", short)
+	if (resembles(short, "prune")) doubt = doubt ? doubt : nr
+	if (short in private_word) close_network("off", nr)
+	if (network == "off") return
+	if (short in kind) {
+		if (is(short, "private")) close_network("off", nr)
+		else if (is(short, "inbound")) close_network("outbound", nr)
+		return
 	}
-	if (name != "sshkey" && name != "dns") once[name] = NR
-}
-# An option of bitcoind: "" if it may pass, otherwise why not.
-function fault(name, value,    bare) {
-	bare = name
-	if (known != "" && !(bare in is_known)) sub(/^no/, "", bare)
-	if (bare in denied) return "not for node.conf: " denied[bare]
-	if (known != "" && !(bare in is_known)) return "bitcoind has no option of that name; check the spelling"
-	if (bare != name) return value ~ /^[01]$/ ? "" : "a negated option takes 1 or 0"
-	if (kind[name] == "ints") {
-		if (value !~ /^-?[0-9]+$/ || length(value) > 12 || value + 0 < least[name] + 0 || value + 0 > largest[name] + 0) return "takes a whole number from " least[name] " to " largest[name]
-		if (name == "prune" && value + 0 > 1 && value + 0 < 550) return "takes 0 (keep all), 1 (by hand) or at least 550 (MiB)"
+	for (option in kind) {
+		if (!is(option, "private") && !is(option, "inbound")) continue
+		state = is(option, "private") ? "off" : "outbound"
+		if (resembles(short, option)) close_network(state, nr)
+		else if (length(option) >= 5 && index(short, option) && !near_other(short)) close_network(state, nr)
 	}
-	if (kind[name] == "bools" && value !~ /^[01]$/ && !(name == "blockfilterindex" && value == "basic")) return "takes 0 or 1"
-	if (name == "chain" && kind[value] != "chains") return "takes main, test, testnet4, signet or regtest"
-	if (name ~ /^(minimumchainwork|assumevalid)$/ && value !~ /^(0x)?[0-9a-fA-F]+$/ ) return "takes a hexadecimal number"
-	if (name == "onlynet" && value !~ /^(ipv4|ipv6|onion|i2p|cjdns)$/) return "takes ipv4, ipv6, onion, i2p or cjdns"
-	if (name ~ /^(connect|addnode|seednode|bind|proxy|onion|i2psam|externalip|whitebind|whitelist)$/ && value !~ /^[][A-Za-z0-9.:\/@,=_-]+$/) return "takes an address, such as 192.168.1.60:8333"
-	if (value == "" && name !~ /^(proxy|onion|uacomment)$/) return "has no value"
-	return ""
+}
+function resembles(word, option,    n) {
+	if (word == option) return 1
+	n = length(option)
+	return n >= 4 && like(word, option, n >= 8 ? 2 : 1)
+}
+# maxconnection is maxconnections misspelt, not connect
+function near_other(word,    option) {
+	for (option in kind) if (!is(option, "private") && !is(option, "inbound") && like(word, option, 2)) return 1
+	return 0
 }
 
-{ line = $0; text = $0; hash = sub(/#.*/, "", text); text = trim(text) }
-text == "" { next }
-length(line) > 4096 { reject(line, "longer than 4096 characters"); next }
-text ~ /^\[.*\]$/ {
-	section = substr(text, 2, length(text) - 2)
-	skipping = kind[section] != "chains"
-	if (skipping) reject(line, "unknown section; its lines are ignored, too. Use [main], [test], [testnet4], [signet] or [regtest]")
-	else pending = section
-	next
+# -- keys of Cairn's own: checked, each but sshkey and dns once -----------------------------
+function own_key(nr, line, name, value,    fields) {
+	if (section != "") { reject(nr, line, name " belongs above the first [section]"); return }
+	if (name in first) { reject(nr, line, name " stands in line " first[name] " already"); return }
+	if (name == "hostname") {
+		if (value !~ /^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?$/ || length(value) > 63) {
+			reject(nr, line, "a host name has letters, digits and inner hyphens, at most 63")
+			return
+		}
+		add("hostname " value)
+	} else if (name == "filesystem") {
+		if (value !~ /^(ext4|f2fs)$/) { reject(nr, line, "takes ext4 or f2fs"); return }
+		add("filesystem " value)
+	} else if (name == "sshkey") {
+		sub(/[ \t]+/, " ", value)
+		if (value !~ /^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-ssh-ed25519@openssh\.com|sk-ecdsa-sha2-nistp256@openssh\.com) AAAA[A-Za-z0-9+\/]+=*([ \t].*)?$/ || length(value) < 68) {
+			reject(nr, line, "not an OpenSSH public key; paste the one line of your .pub file")
+			return
+		}
+		add("sshkey " value)
+	} else if (name == "ip") {
+		if (!own_address(value)) {
+			reject(nr, line, "write an address of this machine with its prefix, such as 192.168.1.50/24")
+			return
+		}
+		have_ip = 1
+		add("address " value)
+	} else {
+		if (!unicast(value)) { reject(nr, line, "not an IP address of a machine"); return }
+		late[++lates] = name " " value; late_line[lates] = line; late_nr[lates] = nr
+	}
+	if (name != "sshkey" && name != "dns") first[name] = nr
 }
-skipping { reject(line, "stands in an unknown section"); next }
-text ~ /^-/ { reject(line, "write the option without the leading hyphen"); next }
-text !~ /=/ { reject(line, "there is no '='; write option=value"); next }
-{
+function add(record) { record_of[++records] = record }
+
+# -- one line ------------------------------------------------------------------------------
+# An option of bitcoind: sets name and value as they are kept; "" if it may pass, otherwise why not.
+function fault(    negated) {
+	negated = 0
+	if (!(name in kind)) if (name ~ /^no/ && substr(name, 3) in kind) { name = substr(name, 3); negated = 1 }
+	if (is(name, "ignored")) return ""
+	if (!(name in kind) || (known != "" && !(name in is_known) && !is(name, "hidden"))) {
+		return name in kind && name ~ /^zmq/ ? "this bitcoind was built without ZeroMQ" : "bitcoind has no option of that name; check the spelling"
+	}
+	if (is(name, "deny")) return "not for node.conf: " reason[name]
+	if (negated) {
+		if (value == "true") value = "1"
+		if (value != "1") return "a negated option takes 1 only; write " name "=1 for the opposite"
+		value = kind[name] == "bool" || kind[name] == "int" || takes_switch() ? "0" : "no"
+	} else if (value == "no" && name in own) value = "no "
+	if (kind[name] == "bool" || takes_switch()) {
+		# The words mean what they say here. Core reads both as 0.
+		if (value == "true") value = "1"
+		else if (value == "false") value = "0"
+	}
+	if (name in own) return index(own[name], "|" value "|") ? "" : "not for node.conf: " reason[name]
+	if (kind[name] == "net" || kind[name] == "proxy") value = tolower_net(value)
+	if (kind[name] == "int") {
+		sub(/^0+/, "", value)
+		if (value !~ /^[0-9-]/) value = "0" value
+	}
+	if (name ~ /^(proxy|onion|connect)$/ && value == "0") value = "no"
+	if (value == "no" && (negated || name ~ /^(proxy|onion|connect)$/)) { value = "\001"; return "" }
+	return value_fault(name, value)
+}
+function takes_switch() { return name in own && own[name] ~ /^\|[01]\|$/ }
+# Core takes the names of networks in any case.
+function tolower_net(text,    at) {
+	if (kind[name] == "net") return tolower(text)
+	at = index(text, "=")
+	return at ? substr(text, 1, at) tolower(substr(text, at + 1)) : text
+}
+function read_line(nr, line,    text, why) {
+	text = line
+	sub(/#.*/, "", text)
+	text = trim(text)
+	if (text == "") return
+	if (length(line) > 4096) { reject(nr, line, "longer than 4096 characters"); return }
+	if (text ~ /^\[/) {
+		section = substr(text, 2, length(text) - 2)
+		skipping = text !~ /\]$/ || !(section in chains)
+		if (skipping) reject(nr, line, "unknown section; its lines are ignored, too. Use [main], [test], [testnet4], [signet] or [regtest]")
+		return
+	}
+	if (skipping) { reject(nr, line, "stands in an unknown section"); return }
+	if (text ~ /^-/) { reject(nr, line, "write the option without the leading hyphen"); return }
+	if (text !~ /=/) { reject(nr, line, "there is no '='; write option=value"); return }
 	name = trim(substr(text, 1, index(text, "=") - 1))
 	value = trim(substr(text, index(text, "=") + 1))
-	if (name !~ /^[a-z0-9-]+$/) { reject(line, name ~ /\./ ? "write the option below its [section]" : "not an option's name"); next }
-	if (name ~ /^(hostname|filesystem|sshkey|ip|gateway|dns)$/ && !(name == "dns" && value ~ /^[01]$/)) { own_key(line, name, value); next }
-	why = fault(name, value)
-	if (why != "") { reject(line, why); next }
-	if (name ~ /^(chain|regtest|signet|testnet|testnet4)$/) {
-		if (section != "") { reject(line, "belongs above the first [section]"); next }
-		if (value == "0") next
-		if (chain_line) { reject(line, "the chain is set in line " chain_line " already"); next }
-		chain_line = NR
-		print "C " name "=" value
-		next
+	if (name !~ /^[a-z0-9-]+$/) {
+		reject(nr, line, name ~ /^[a-z0-9]+\./ ? "write the option below its [section]" : "not an option's name")
+		return
 	}
-	if (name == "reindex") { if (value == "1") print "O reindex=1"; next }
-	if (name == "prune" && prune == "") prune = value
+	if (name ~ /^(hostname|filesystem|sshkey|ip|gateway|dns)$/ && !(name == "dns" && value ~ /^([01]|true|false)$/)) {
+		own_key(nr, line, name, value)
+		return
+	}
+	why = fault()
+	if (why != "") { reject(nr, line, why); return }
+	if (is(name, "ignored") || name in own) return
+	if (name == "chain" || (name in chains && kind[name] == "bool") || name == "testnet") { chain_line(nr, line); return }
 	count++
-	kept[count] = name "=" value; kept_name[count] = name; kept_section[count] = section
-	kept_line[count] = line; kept_nr[count] = NR; kept_value[count] = value
+	kept[count] = name; kept_value[count] = value; kept_section[count] = section
+	kept_line[count] = line; kept_nr[count] = nr
 }
-END {
-	for (i = 1; i <= lates; i++) {
-		NR = late_nr[i]
-		if (have_ip) print late[i]
-		else reject(late_line[i], "is of use only together with ip=")
+function chain_line(nr, line) {
+	if (section != "") { reject(nr, line, "belongs above the first [section]"); return }
+	if (name != "chain") {
+		if (value == "0") return
+		value = name == "testnet" ? "test" : name
 	}
-	current = ""
-	for (i = 1; i <= count; i++) {
-		NR = kept_nr[i]
-		# A Cairn node prunes unless told not to.
-		if (kept_name[i] ~ /^(txindex|txospenderindex|reindex-chainstate)$/ && kept_value[i] == "1" && prune != "0") {
-			reject(kept_line[i], kept_name[i] == "reindex-chainstate" ? "a pruned node needs reindex=1 instead" : "needs all blocks, but this node prunes; add prune=0 on a disk of 1 TB or more")
-			continue
-		}
-		if (kept_section[i] != current) { current = kept_section[i]; print "B [" current "]" }
-		print "B " kept[i]
-	}
+	if (chain_nr && value != chain) { reject(nr, line, "the chain is set in line " chain_nr " already"); return }
+	if (!chain_nr) chain_nr = nr
+	chain = value
+}
+
+# Windows editors leave a byte order mark and carriage returns, old ones carriage returns only.
+{
+	text = $0
+	if (NR == 1) sub(/^\357\273\277/, "", text)
+	sub(/\r$/, "", text)
+	pieces = split(text, piece, "\r")
+	if (!pieces) lines++
+	for (p = 1; p <= pieces; p++) { if (piece[p] !~ /^[ \t]*$/) said = 1; read_line(++lines, piece[p]) }
 }

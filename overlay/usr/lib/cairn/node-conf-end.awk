@@ -1,0 +1,148 @@
+# What the lines of node.conf mean together, and the records. Used by node-conf.awk.
+
+function drop(i, why) { reject(kept_nr[i], kept_line[i], why); gone[i] = 1 }
+function shown(i) { return kept_value[i] == "\001" ? "no" kept[i] "=1" : kept[i] "=" kept_value[i] }
+
+# Repeated and contradictory lines. Core takes the first value (of a list: all, and what stands
+# before no<name>=1 is forgotten); a second one that says something else is reported.
+function check_repeats(    i, key, j) {
+	for (i = 1; i <= count; i++) {
+		if (kept_section[i] == "" && chain != "main" && is(kept[i], "network") && kept_value[i] != "\001") {
+			drop(i, "counts on " chain " only below [" chain "]")
+			continue
+		}
+		key = kept_section[i] SUBSEP kept[i]
+		if ((key SUBSEP kept_value[i]) in same) { gone[i] = 1; continue }
+		# Core would bind twice
+		if (kept_section[i] == chain && is(kept[i], "list") && ("" SUBSEP kept[i] SUBSEP kept_value[i]) in same) { gone[i] = 1; continue }
+		same[key, kept_value[i]] = 1
+		if (!is(kept[i], "list")) {
+			if (key in line_of) {
+				drop(i, kept[i] " stands in line " line_of[key] " already, with another value")
+				continue
+			}
+		} else if (kept_section[i] == "" || kept_section[i] == chain) {
+			j = kept[i]
+			if (j in line_of_list) {
+				if ((kept_value[i] == "\001") != list_negated[j]) {
+					drop(i, "contradicts line " line_of_list[j])
+					continue
+				}
+				if (is(j, "private") && list_section[j] != kept_section[i]) {
+					drop(i, "Core adds it to line " line_of_list[j] "; write all " j " lines in one section")
+					continue
+				}
+			} else {
+				line_of_list[j] = kept_nr[i]; list_section[j] = kept_section[i]
+				list_negated[j] = kept_value[i] == "\001"
+			}
+		}
+		line_of[key] = kept_nr[i]
+	}
+}
+# What bitcoind will use: the chain's section, then what stands above the sections. Of a list
+# the first; all values with commas around them in `all`.
+function work_out(    i, pass) {
+	split("", now); split("", where); split("", all)
+	for (pass = 1; pass <= 2; pass++) for (i = 1; i <= count; i++) {
+		if (gone[i] || kept_section[i] != (pass == 1 ? chain : "")) continue
+		if (!(kept[i] in now)) { now[kept[i]] = kept_value[i]; where[kept[i]] = i; all[kept[i]] = "," }
+		all[kept[i]] = all[kept[i]] kept_value[i] ","
+	}
+}
+function has(option) { return option in now && now[option] != "\001" }
+# clash NAME WHY: the lines of that option in force are left out
+function clash(option, why,    i) {
+	for (i = 1; i <= count; i++)
+		if (!gone[i] && kept[i] == option && (kept_section[i] == "" || kept_section[i] == chain)) drop(i, why)
+	work_out()
+}
+function other_than_onion_proxy() { return has("proxy") && all["proxy"] ~ /,[^,=]+,/ }
+
+# What bitcoind would end with, for reasons that lie in two lines (Core: AppInitParameterInteraction,
+# AppInitMain).
+function check_together(    nets, listening, n, words, i) {
+	work_out()
+	if (!("prune" in now) && index(" " archives " ", " " chain " ")) now["prune"] = "kept"
+	if (!("prune" in now) || (now["prune"] != "0" && now["prune"] != "kept")) {
+		n = split("txindex txospenderindex", words, " ")
+		for (i = 1; i <= n; i++) if (now[words[i]] == "1") clash(words[i], "needs all blocks, but this node prunes; add prune=0 on a disk of 1 TB or more")
+		if (now["reindex-chainstate"] == "1") clash("reindex-chainstate", "a pruned node needs reindex=1 instead")
+	}
+	nets = has("onlynet") ? all["onlynet"] : ""
+	if (nets ~ /,onion,/ && (now["onion"] == "\001" || !(has("onion") || other_than_onion_proxy() || all["proxy"] ~ /=onion,/ || now["listenonion"] == "1")))
+		clash("onlynet", "onlynet=onion needs proxy= or onion=, the address of a Tor proxy")
+	else if (nets ~ /,i2p,/ && !has("i2psam")) clash("onlynet", "onlynet=i2p needs i2psam=")
+	else if (nets ~ /,cjdns,/ && !("cjdnsreachable" in now)) clash("onlynet", "onlynet=cjdns needs cjdnsreachable=1")
+	if (nets != "" && nets !~ /,ipv[46],/ && now["dnsseed"] == "1") clash("dnsseed", "contradicts onlynet=, which leaves out IPv4 and IPv6")
+	if (now["forcednsseed"] == "1" && (now["dnsseed"] == "0" || (!("dnsseed" in now) && ("connect" in now || now["maxconnections"] == "0" || (nets != "" && nets !~ /,ipv[46],/)))))
+		clash("forcednsseed", "contradicts dnsseed=0, connect=, onlynet= or maxconnections=0")
+	if (now["listen"] == "0") {
+		if (has("bind")) clash("bind", "contradicts listen=0")
+		if (has("whitebind")) clash("whitebind", "contradicts listen=0")
+	}
+	listening = "listen" in now ? now["listen"] : has("bind") || has("whitebind") || !("connect" in now || has("proxy") || now["maxconnections"] == "0")
+	if (now["listenonion"] == "1" && !listening) clash("listenonion", "needs listen=1")
+	if (now["peerblockfilters"] == "1" && now["blockfilterindex"] !~ /^(1|basic)$/) clash("peerblockfilters", "needs blockfilterindex=1")
+	if (now["acceptnonstdtxn"] == "1" && chain == "main") clash("acceptnonstdtxn", "is for test chains")
+	if (now["acceptstalefeeestimates"] == "1" && chain != "regtest") clash("acceptstalefeeestimates", "is for regtest")
+	work_out()
+}
+function note(text) { notes[++note_count] = text }
+# Does it keep the node more private than bitcoind's default would?
+function restricts(option, value) {
+	if (!is(option, "private") && !is(option, "inbound")) return 0
+	if (kind[option] == "bool") return value == (option == "privatebroadcast")
+	return value != "\001" || option ~ /^(connect|onion)$/
+}
+# Was a line that kept the node private lost?
+function check_memory(    n, i, words, names) {
+	if (chain != "main") { now["chain"] = chain; names = " chain" }
+	for (i = 1; i <= count; i++) if (!gone[i] && where[kept[i]] == i && restricts(kept[i], kept_value[i]))
+		names = names " " kept[i]
+	private = substr(names, 2)
+	good = said && !rejects && ignored == "" && absent == ""
+	if (ignored != "") { network = "off"; note(ignored " The network is off until node.conf is corrected."); return }
+	if (network == "off") note("The network is off: line " closer " of node.conf may have been meant to keep the node private. Correct that line and restart.")
+	else if (!good) {
+		n = split(remembered, words, " ")
+		for (i = 1; i <= n; i++) if (!(words[i] in now)) {
+			network = "off"
+			note("The network is off: the last good node.conf had " words[i] "=, which is not there now. Restore it, or save a file in which every line can be used, and restart.")
+			break
+		}
+	}
+	if (network == "outbound") note("Nobody can connect to this node: line " closer " of node.conf may have been meant to restrict that. Correct that line and restart.")
+	if (absent != "") note(absent)
+}
+END {
+	if (!said && absent == "" && ignored == "") absent = "node.conf is empty; the node runs with its defaults."
+	if (chain == "") chain = "main"
+	if (network == "") network = "on"
+	for (i = 1; i <= lates; i++) if (have_ip) add(late[i]); else reject(late_nr[i], late_line[i], "is of use only together with ip=")
+	check_repeats()
+	check_together()
+	check_memory()
+	if (rejects > most_rejected) note("node.conf has " rejects - most_rejected " more lines that cannot be used; is it the right file?")
+
+	print "chain " chain
+	print "chain-directory " (chain == "main" ? "" : chain == "test" ? "/testnet3" : "/" chain)
+	print "network " network
+	if (good) print "good 1"
+	if (absent != "") print "absent 1"
+	if (private != "") print "private " private
+	if (ignored != "") print "prune-doubt " ignored
+	else if (doubt && now["prune"] != "0") print "prune-doubt Line " doubt " of node.conf may have been meant to be about prune and cannot be used."
+	else if ("prune" in now && now["prune"] != "kept") print "prune " now["prune"]
+	if (now["reindex"] == "1") print "once reindex"
+	else if (now["reindex-chainstate"] == "1") print "once reindex-chainstate"
+	for (i = 1; i <= records; i++) print record_of[i]
+	for (i = 1; i <= note_count; i++) print "note " notes[i]
+	for (i = 1; i <= lines; i++) if (i in sentence) print "rejected " sentence[i]
+	for (pass = 1; pass <= 2; pass++) for (i = 1; i <= count; i++) {
+		if (gone[i] || kept_section[i] != (pass == 1 ? "" : chain) || is(kept[i], "once")) continue
+		if (doubt && kept[i] == "prune" && now["prune"] != "0") continue
+		if (network != "on" && kept[i] ~ /^(networkactive|listen|bind|whitebind|listenonion|natpmp|i2pacceptincoming|externalip)$/ && !(network == "outbound" && kept[i] == "networkactive")) continue
+		print "option " (kept_section[i] == "" ? "-" : kept_section[i]) " " shown(i)
+	}
+}

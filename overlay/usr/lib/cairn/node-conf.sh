@@ -1,0 +1,60 @@
+# shellcheck shell=sh
+# node.conf for scripts. Sourced; ROOT is the prefix of all paths, for tests.
+#   node_conf_parse ROOT FILE WORK [KNOWN]  reads FILE with the one parser, writes WORK/records.
+#       Before the data partition exists data-format calls it, after that node-config only.
+#       WORK is an empty folder, KNOWN a file with the names of bitcoind's options.
+#   remember_private ROOT RECORDS, lasting FILE   see there
+# What the records mean: node-conf.awk. How the others read them: database-engine.sh.
+
+# The parser lies in the same tree as the scripts, in the image and in the repository.
+node_conf_here=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)
+case $node_conf_here in */lib/cairn) ;; *) node_conf_here=$node_conf_here/../lib/cairn ;; esac
+
+node_conf_parse() {
+	absent="" ignored=""
+	: >"$3/input"
+	if [ ! -e "$2" ]; then
+		absent="There is no node.conf on the boot partition"
+		awk '$5 == "/boot" { seen = 1 } END { exit seen }' "$1/proc/self/mountinfo" 2>/dev/null &&
+			absent="The boot partition, with node.conf, is not there; restart, and replace the disk if that does not help"
+		absent="$absent; the node runs with its defaults."
+	elif [ ! -f "$2" ] || ! cat "$2" >"$3/raw" 2>/dev/null; then
+		ignored="node.conf cannot be read. Copy the file to the boot partition again."
+	elif [ "$(wc -c <"$3/raw")" -gt 65536 ]; then # a thousand times the template
+		ignored="node.conf is larger than 64 KiB and is ignored as a whole; is it the right file?"
+	elif [ "$(tr -d '\000' <"$3/raw" | wc -c)" -ne "$(wc -c <"$3/raw")" ]; then
+		ignored="node.conf is not a text file and is ignored as a whole; save it as plain UTF-8 text."
+	else
+		mv "$3/raw" "$3/input"
+	fi
+	archives="" remembered=$(tr -cd 'a-z0-9 ' 2>/dev/null <"$1/var/lib/cairn/private") || remembered=""
+	for archive in main test testnet4 signet regtest; do
+		[ "$(cat "$1/var/lib/cairn/prune.$archive" 2>/dev/null)" != 0 ] || archives="$archives $archive"
+	done
+	LC_ALL=C awk -v table="$node_conf_here/../../share/cairn/options.tsv" -v known="${4-}" \
+		-v ignored="$ignored" -v absent="$absent" -v remembered="$remembered" -v archives="$archives" \
+		-f "$node_conf_here/node-conf-values.awk" -f "$node_conf_here/node-conf-end.awk" \
+		-f "$node_conf_here/node-conf.awk" "$3/input" >"$3/records"
+}
+
+# lasting FILE: standard input becomes FILE on the data partition, whole or not at all, also
+# when the power fails.
+lasting() {
+	{ cat >"$1.new" && chmod 644 "$1.new" && sync "$1.new" && mv "$1.new" "$1" && sync "${1%/*}"; } 2>/dev/null
+}
+
+# remember_private ROOT RECORDS: notes which options keep the node private. Only a good file
+# takes a name from the list.
+remember_private() {
+	memory=$1/var/lib/cairn/private
+	private=$(sed -n 's/^private //p' "$2")
+	before=$(cat "$memory" 2>/dev/null) || before=""
+	if ! grep -q '^good 1$' "$2"; then
+		private=$(printf '%s %s' "$before" "$private" | tr -s ' ' '\n' | sort -u | paste -s -d ' ' - | sed 's/^ *//')
+	fi
+	if [ -z "$private" ]; then
+		[ ! -e "$memory" ] || { rm -f "$memory" && sync "${memory%/*}"; }
+	elif [ "$private" != "$before" ]; then
+		printf '%s\n' "$private" | lasting "$memory"
+	fi
+}

@@ -1,0 +1,70 @@
+# shellcheck shell=sh disable=SC2034 # its variables are for who sources it
+# How much of the blocks is kept. Sourced by node-tune, after database-engine.sh.
+#
+# What is deleted is gone, so nothing is deleted in doubt. bitcoind-started notes what bitcoind
+# came up with in /var/lib/cairn/prune.CHAIN. From then on:
+# - 0 (all blocks) stays until a readable node.conf has a good prune=N.
+# - While a line about prune cannot be used, node.conf is not there or cannot be read, bitcoind
+#   refused it, or size or kind of the disk cannot be read: not less than was kept before.
+# - In the same cases without such a note: 1, which deletes nothing by itself, unless the node
+#   is new, without a block, and nothing was said about prune.
+# 1 and not 0 there: bitcoind starts with it whether or not old blocks are gone already.
+
+# prune_target ROOT DATADIR AUTOMATIC MIB CLASS: AUTOMATIC is the rule's value (MiB), MIB the size
+# of the disk, 0 if it cannot be read, and CLASS its kind.
+# Sets   prune_target  prune= for bitcoind      prune_reason  or "" if it is the rule's value
+prune_target() {
+	prune_target=$3 prune_reason=""
+	wanted=$(node_record "$1" prune)
+	doubt=$(node_record "$1" prune-doubt)
+	absent=$(node_record "$1" absent)
+	[ -n "$(node_record "$1" chain)" ] || absent=1
+	memory=$1/var/lib/cairn/prune.$(node_chain "$1")
+	before=$(cat "$memory" 2>/dev/null) || before=""
+	case $before in
+	*[!0-9]*) before=1 ;;
+	'') [ ! -e "$memory" ] || before=1 ;;
+	esac
+	if [ -n "$wanted" ]; then
+		prune_target=$wanted
+		prune_reason="node.conf says so"
+		return 0
+	fi
+	if [ "$before" = 0 ]; then
+		prune_target=0
+		prune_reason="all blocks were kept before, and node.conf does not say otherwise"
+		note "${doubt:+$doubt }This node keeps all blocks, as before; write prune=0 or another value into node.conf."
+		return 0
+	fi
+	why=""
+	if [ -n "$doubt" ]; then
+		why=$doubt
+	elif [ "$4" -le 0 ]; then
+		why="The size of the data disk cannot be read."
+	elif [ -n "$absent" ]; then
+		why="node.conf is not there."
+	elif [ "$5" = unknown ]; then
+		why="The kind of storage is not known."
+	else
+		return 0
+	fi
+	if [ -z "$before" ] && [ -z "$doubt" ] && ! has_blocks "$1$2$(database_chain "$1")/blocks"; then
+		[ "$4" -gt 0 ] || note "$why A new node keeps the newest 550 MiB of blocks."
+		return 0
+	fi
+	before=${before:-1}
+	if [ "$before" = 1 ]; then
+		prune_target=1
+		prune_reason="nothing is deleted in doubt"
+		note "$why No block is deleted until that is mended; the disk may become full."
+	elif [ "$before" -gt "$prune_target" ]; then
+		prune_target=$before
+		prune_reason="as much as before is kept in doubt"
+		note "$why As many blocks as before are kept ($before MiB)."
+	fi
+}
+
+has_blocks() {
+	for block_file in "$1"/blk*.dat; do [ ! -e "$block_file" ] || return 0; done
+	return 1
+}

@@ -17,6 +17,14 @@ def root() -> Path:
     return Path(__file__).resolve().parents[2]
 
 
+@pytest.fixture(scope="session")
+def bitcoind(root: Path) -> Path:
+    """The daemon that the host lane built."""
+    path = Path(os.environ.get("CAIRN_BITCOIND", root / "out/core/bin/bitcoind"))
+    assert path.exists(), "bitcoind is not built; run 'make core'"
+    return path
+
+
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Path]:
     """A folder in RAM, where there is one: for files that are written again and again."""

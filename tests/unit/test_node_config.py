@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,12 +20,15 @@ SHELLS = ["dash", "busybox sh"]
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ3333333333333333333333333333333333333333333 me@home"
 
 
-@pytest.fixture(scope="session")
-def bitcoind(root: Path) -> Path:
-    """The daemon that the host lane built."""
-    path = Path(os.environ.get("CAIRN_BITCOIND", root / "out/core/bin/bitcoind"))
-    assert path.exists(), "bitcoind is not built; run 'make core'"
-    return path
+@cache
+def applets() -> str:
+    """A folder with the commands of the image, which are busybox's."""
+    folder = Path(tempfile.mkdtemp(prefix="applets"))
+    atexit.register(shutil.rmtree, folder)
+    names = "awk cat chmod cut grep head mkdir mktemp mv paste readlink rm sed sort sync tail touch"
+    for name in (names + " tr wc").split():
+        (folder / name).symlink_to("/usr/bin/busybox")
+    return str(folder)
 
 
 @dataclass
@@ -32,8 +39,9 @@ class Node:
     script: Path
     bitcoind: Path
 
-    def run(self, text: str | bytes | None, shell: str = "dash") -> str:
+    def run(self, text: str | bytes | None, shell: str = "busybox sh") -> str:
         """Writes node.conf, runs node-config, returns the report."""
+        tools = f"{applets()}:" if shell.startswith("busybox") else ""
         boot = self.path / "boot"
         boot.mkdir(exist_ok=True)
         if text is not None:
@@ -45,6 +53,7 @@ class Node:
             check=False,
             capture_output=True,
             text=True,
+            env={**os.environ, "PATH": tools + os.environ["PATH"]},
         )
         assert result.returncode == 0, result.stderr
         report = self.read("run/cairn/node-conf.report")

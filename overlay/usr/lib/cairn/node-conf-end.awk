@@ -50,6 +50,8 @@ function work_out(    i, pass) {
 		all[kept[i]] = all[kept[i]] kept_value[i] ","
 	}
 }
+# A look at an element would make it.
+function val(option) { return option in now ? now[option] : "" }
 function has(option) { return option in now && now[option] != "\001" }
 # clash NAME WHY: the lines of that option in force are left out
 function clash(option, why,    i) {
@@ -64,28 +66,28 @@ function other_than_onion_proxy() { return has("proxy") && all["proxy"] ~ /,[^,=
 function check_together(    nets, listening, n, words, i) {
 	work_out()
 	if (!("prune" in now) && index(" " archives " ", " " chain " ")) now["prune"] = "kept"
-	if (!("prune" in now) || (now["prune"] != "0" && now["prune"] != "kept")) {
+	if (!("prune" in now) || (val("prune") != "0" && val("prune") != "kept")) {
 		n = split("txindex txospenderindex", words, " ")
-		for (i = 1; i <= n; i++) if (now[words[i]] == "1") clash(words[i], "needs all blocks, but this node prunes; add prune=0 on a disk of 1 TB or more")
-		if (now["reindex-chainstate"] == "1") clash("reindex-chainstate", "a pruned node needs reindex=1 instead")
+		for (i = 1; i <= n; i++) if (val(words[i]) == "1") clash(words[i], "needs all blocks, but this node prunes; add prune=0 on a disk of 1 TB or more")
+		if (val("reindex-chainstate") == "1") clash("reindex-chainstate", "a pruned node needs reindex=1 instead")
 	}
 	nets = has("onlynet") ? all["onlynet"] : ""
-	if (nets ~ /,onion,/ && (now["onion"] == "\001" || !(has("onion") || other_than_onion_proxy() || all["proxy"] ~ /=onion,/ || now["listenonion"] == "1")))
+	if (nets ~ /,onion,/ && (val("onion") == "\001" || !(has("onion") || other_than_onion_proxy() || ("proxy" in now && all["proxy"] ~ /=onion,/) || val("listenonion") == "1")))
 		clash("onlynet", "onlynet=onion needs proxy= or onion=, the address of a Tor proxy")
 	else if (nets ~ /,i2p,/ && !has("i2psam")) clash("onlynet", "onlynet=i2p needs i2psam=")
 	else if (nets ~ /,cjdns,/ && !("cjdnsreachable" in now)) clash("onlynet", "onlynet=cjdns needs cjdnsreachable=1")
-	if (nets != "" && nets !~ /,ipv[46],/ && now["dnsseed"] == "1") clash("dnsseed", "contradicts onlynet=, which leaves out IPv4 and IPv6")
-	if (now["forcednsseed"] == "1" && (now["dnsseed"] == "0" || (!("dnsseed" in now) && ("connect" in now || now["maxconnections"] == "0" || (nets != "" && nets !~ /,ipv[46],/)))))
+	if (nets != "" && nets !~ /,ipv[46],/ && val("dnsseed") == "1") clash("dnsseed", "contradicts onlynet=, which leaves out IPv4 and IPv6")
+	if (val("forcednsseed") == "1" && (val("dnsseed") == "0" || (!("dnsseed" in now) && ("connect" in now || val("maxconnections") == "0" || (nets != "" && nets !~ /,ipv[46],/)))))
 		clash("forcednsseed", "contradicts dnsseed=0, connect=, onlynet= or maxconnections=0")
-	if (now["listen"] == "0") {
+	if (val("listen") == "0") {
 		if (has("bind")) clash("bind", "contradicts listen=0")
 		if (has("whitebind")) clash("whitebind", "contradicts listen=0")
 	}
-	listening = "listen" in now ? now["listen"] : has("bind") || has("whitebind") || !("connect" in now || has("proxy") || now["maxconnections"] == "0")
-	if (now["listenonion"] == "1" && !listening) clash("listenonion", "needs listen=1")
-	if (now["peerblockfilters"] == "1" && now["blockfilterindex"] !~ /^(1|basic)$/) clash("peerblockfilters", "needs blockfilterindex=1")
-	if (now["acceptnonstdtxn"] == "1" && chain == "main") clash("acceptnonstdtxn", "is for test chains")
-	if (now["acceptstalefeeestimates"] == "1" && chain != "regtest") clash("acceptstalefeeestimates", "is for regtest")
+	listening = "listen" in now ? val("listen") : has("bind") || has("whitebind") || !("connect" in now || has("proxy") || val("maxconnections") == "0")
+	if (val("listenonion") == "1" && !listening) clash("listenonion", "needs listen=1")
+	if (val("peerblockfilters") == "1" && val("blockfilterindex") !~ /^(1|basic)$/) clash("peerblockfilters", "needs blockfilterindex=1")
+	if (val("acceptnonstdtxn") == "1" && chain == "main") clash("acceptnonstdtxn", "is for test chains")
+	if (val("acceptstalefeeestimates") == "1" && chain != "regtest") clash("acceptstalefeeestimates", "is for regtest")
 	work_out()
 }
 function note(text) { notes[++note_count] = text }
@@ -132,16 +134,16 @@ END {
 	if (absent != "") print "absent 1"
 	if (private != "") print "private " private
 	if (ignored != "") print "prune-doubt " ignored
-	else if (doubt && now["prune"] != "0") print "prune-doubt Line " doubt " of node.conf may have been meant to be about prune and cannot be used."
-	else if ("prune" in now && now["prune"] != "kept") print "prune " now["prune"]
-	if (now["reindex"] == "1") print "once reindex"
-	else if (now["reindex-chainstate"] == "1") print "once reindex-chainstate"
+	else if (doubt && val("prune") != "0") print "prune-doubt Line " doubt " of node.conf may have been meant to be about prune and cannot be used."
+	else if ("prune" in now && val("prune") != "kept") print "prune " val("prune")
+	if (val("reindex") == "1") print "once reindex"
+	else if (val("reindex-chainstate") == "1") print "once reindex-chainstate"
 	for (i = 1; i <= records; i++) print record_of[i]
 	for (i = 1; i <= note_count; i++) print "note " notes[i]
 	for (i = 1; i <= lines; i++) if (i in sentence) print "rejected " sentence[i]
 	for (pass = 1; pass <= 2; pass++) for (i = 1; i <= count; i++) {
 		if (gone[i] || kept_section[i] != (pass == 1 ? "" : chain) || is(kept[i], "once")) continue
-		if (doubt && kept[i] == "prune" && now["prune"] != "0") continue
+		if (doubt && kept[i] == "prune" && val("prune") != "0") continue
 		if (network != "on" && kept[i] ~ /^(networkactive|listen|bind|whitebind|listenonion|natpmp|i2pacceptincoming|externalip)$/ && !(network == "outbound" && kept[i] == "networkactive")) continue
 		print "option " (kept_section[i] == "" ? "-" : kept_section[i]) " " shown(i)
 	}

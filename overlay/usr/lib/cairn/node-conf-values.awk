@@ -34,12 +34,13 @@ function unicast(text,    parts) {
 }
 # An own address with its prefix: 8 to 30, as a smaller one spans networks of several owners and
 # a larger one has no room for a second machine; not the network's or the broadcast address.
-function own_address(text,    parts, octets, host, size) {
+function own_address(text,    parts, octets, i, host, size) {
 	if (split(text, parts, "/") != 2 || parts[2] !~ /^[1-9][0-9]?[0-9]?$/ || !unicast(parts[1])) return 0
 	if (!ipv4(parts[1])) return parts[2] + 0 >= 32 && parts[2] + 0 <= 126
 	if (parts[2] + 0 < 8 || parts[2] + 0 > 30) return 0
 	split(parts[1], octets, ".")
-	size = 2 ^ (32 - parts[2])
+	size = 1
+	for (i = parts[2] + 0; i < 32; i++) size *= 2 # busybox may have no power operator
 	host = (((octets[1] * 256 + octets[2]) * 256 + octets[3]) * 256 + octets[4]) % size
 	return host > 0 && host < size - 1
 }

@@ -1,0 +1,619 @@
+"""node.conf fails safe: what each kind of line leads to, good, mistyped, lost."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from test_node_config import KEY, SHELLS, Node
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLE = [
+    line.split("\t")
+    for line in (ROOT / "overlay/usr/share/cairn/options.tsv").read_text().splitlines()
+    if not line.startswith("#")
+]
+CLOSED = ["networkactive=0", "listen=0", "listenonion=0", "natpmp=0", "i2pacceptincoming=0"]
+DIRECTORY = {"main": "", "test": "/testnet3", "signet": "/signet"}
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request: pytest.FixtureRequest) -> str:
+    """The shells that run it."""
+    return str(request.param)
+
+
+@pytest.fixture
+def node(tmp_path: Path, root: Path) -> Node:
+    """A node whose bitcoind knows all options of the table, ZeroMQ too."""
+    names = "".join(f"  -{row[0]}=<x>\\n" for row in TABLE)
+    program = tmp_path / "bitcoind"
+    program.write_text(f"#!/bin/sh\nprintf '{names}'\n")
+    program.chmod(0o755)
+    (tmp_path / "var/lib/cairn").mkdir(parents=True)
+    return Node(tmp_path, root / "overlay/usr/bin/node-config", program)
+
+
+def closed(node: Node) -> bool:
+    """Whether bitcoind starts without network: nothing else may say otherwise."""
+    lines = node.read("run/bitcoind/bitcoin.conf").splitlines()
+    off = "networkactive=0" in lines
+    if off:
+        assert not [line for line in lines if line.startswith(("bind=", "whitebind=", "listen=1"))]
+        assert [line for line in lines if "networkactive" in line] == ["networkactive=0"]
+    return off
+
+
+# -- the table -----------------------------------------------------------------------
+def test_table_lists_every_option(bitcoind: Path, tmp_path: Path) -> None:
+    """An option that a new version of Core brings has to be judged first."""
+    command = [bitcoind, f"-datadir={tmp_path}", "-help-debug"]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    names = {
+        line[3:].split("=")[0].split(" ")[0]
+        for line in text.splitlines()
+        if line.startswith("  -") and line[3] != " "
+    }
+    assert len(names) > 150
+    assert names <= {row[0] for row in TABLE}
+
+
+def test_table_is_well_formed() -> None:
+    """Six columns, no name twice."""
+    assert {len(row) for row in TABLE} == {6}
+    assert len({row[0] for row in TABLE}) == len(TABLE)
+    assert all(int(row[2]) < int(row[3]) for row in TABLE if row[1] == "int")
+
+
+def test_debug_categories(bitcoind: Path, tmp_path: Path) -> None:
+    """Core refuses a category that it does not know; the table has the same."""
+    command = [bitcoind, f"-datadir={tmp_path}", "-help-debug"]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    text = " ".join(text.split())
+    listed = text.split("Other valid values for <category> are: ")[1].split(". This option")[0]
+    row = next(row for row in TABLE if row[0] == "debug")
+    words = {word.strip() for word in listed.split(",")}
+    assert words < {*row[2].split("|"), "ipc"}
+    assert set(row[2].split("|")) - words <= {"0", "1", "all", "none", "qt", "ipc", "zmq"}
+
+
+# -- which chain -----------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("text", "chain"),
+    [
+        ("", "main"),
+        ("signet=1", "signet"),
+        ("signet=true", "signet"),
+        ("signet=0", "main"),
+        ("signet=false", "main"),
+        ("testnet=1", "test"),
+        ("testnet4=1", "testnet4"),
+        ("regtest=1", "regtest"),
+        ("noregtest=1", "main"),
+        ("chain=main", "main"),
+        ("chain = signet # x", "signet"),
+        ("chain=test", "test"),
+    ],
+)
+def test_chain(node: Node, shell: str, text: str, chain: str) -> None:
+    """Every way to write it ends as one record and as chain= for bitcoind."""
+    assert node.run(f"# x\n{text}\n", shell) == ""
+    assert node.records("chain") == [chain]
+    assert node.records("chain-directory") == [DIRECTORY.get(chain, f"/{chain}")]
+    lines = node.read("run/bitcoind/bitcoin.conf").splitlines()
+    lines = [line for line in lines if not line.startswith(("#", "include", "bind"))]
+    assert lines == [f"chain={chain}"]
+
+
+@pytest.mark.parametrize(
+    ("records", "chain", "folder"),
+    [("", "main", ""), ("chain test\nchain-directory /testnet3\n", "test", "/testnet3")],
+)
+def test_chain_for_scripts(
+    tmp_path: Path, shell: str, records: str, chain: str, folder: str
+) -> None:
+    """node-tune, node-convert and the verdict ask these two functions."""
+    (tmp_path / "run/cairn").mkdir(parents=True)
+    if records:
+        (tmp_path / "run/cairn/node-conf.records").write_text(records)
+    library = ROOT / "overlay/usr/lib/cairn/database-engine.sh"
+    script = f'. {library}; echo "$(node_chain {tmp_path})+$(database_chain {tmp_path})"'
+    said = subprocess.run([*shell.split(), "-c", script], check=True, capture_output=True)
+    assert said.stdout.decode().strip() == f"{chain}+{folder}"
+
+
+@pytest.mark.parametrize(
+    "text", ["chain=sigent", "signet=yes", "[main]\nsignet=1", "signet=1\nregtest=1"]
+)
+def test_chain_in_doubt(node: Node, shell: str, text: str) -> None:
+    """On a chain that was not meant the node goes nowhere."""
+    assert "The network is off: line" in node.run(text, shell)
+    assert closed(node)
+
+
+# -- how lines are read --------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xef\xbb\xbfprune=700\nhostname=attic\n",
+        b"# x\rprune=700\rhostname=attic\r",
+        b"prune=700\r\nhostname=attic\r\n",
+        b"\tprune\t=\t0700 # MiB\n\n hostname = attic",
+    ],
+)
+def test_line_ends_and_blanks(node: Node, shell: str, data: bytes) -> None:
+    """What editors leave in a file does not change what it says."""
+    assert node.run(data, shell) == ""
+    assert node.options() == ["prune=700"]
+    assert node.read("run/cairn/hostname") == "attic\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "once"),
+    [
+        ("reindex=1", "reindex=1\n"),
+        ("reindex=0", ""),
+        ("noreindex=1", ""),
+        ("reindex=0\n[main]\nreindex=1", "reindex=1\n"),
+        ("[main]\nreindex=1", "reindex=1\n"),
+        ("reindex=1\n[main]\nreindex=0", ""),
+        ("[regtest]\nreindex=1", ""),
+        ("[regtest\nreindex=1", ""),
+        ("[mainnet]\nreindex=1", ""),
+        ("reindex=true", ""),
+        ("reindex=2", ""),
+        ("noreindex=0", ""),
+        ("reindex-chainstate=1", ""),
+        ("prune=600\nreindex-chainstate=1", ""),
+        ("prune=0\nreindex-chainstate=1", "reindex-chainstate=1\n"),
+        ("reindex-chainstate=1\n[main]\nprune=0", "reindex-chainstate=1\n"),
+        ("prune=0\nreindex=1\nreindex-chainstate=1", "reindex=1\n"),
+    ],
+)
+def test_reindex(node: Node, text: str, once: str) -> None:
+    """Nothing is wiped unless it is asked for on this chain, in so many words."""
+    node.run(text)
+    assert node.read("run/bitcoind/once.conf") == once
+    assert not [line for line in node.options() if "reindex" in line]
+
+
+def test_reindex_chainstate_once(node: Node, shell: str) -> None:
+    """It is carried out once; the marker of one is not the other's."""
+    text = "prune=0\nreindex-chainstate=1\n"
+    node.run(text, shell)
+    started = ROOT / "overlay/usr/lib/cairn/bitcoind-started"
+    command = [*shell.split(), str(started), "--root", str(node.path)]
+    subprocess.run(command, check=True)
+    assert "reindex-chainstate=1 was carried out already" in node.run(text, shell)
+    assert node.read("run/bitcoind/once.conf") == ""
+    node.run("prune=0\nreindex=1\n", shell)
+    assert node.read("run/bitcoind/once.conf") == "reindex=1\n"
+
+
+REFUSED = [
+    ("noprune=0", "negated option takes 1 only"),
+    ("noreindex=0", "negated option takes 1 only"),
+    ("nodebug=0", "negated option takes 1 only"),
+    ("wallet=/home/me/w.dat", "wallet folder"),
+    ("wallet=../w", "wallet folder"),
+    ("wallet=a/../../w", "wallet folder"),
+    ("help=1", "print a text and end"),
+    ("help-debug=1", "print a text and end"),
+    ("version=1", "print a text and end"),
+    ("maxsigcachesize=100000", "from 0 to 1024"),
+    ("mocktime=-1", "from 0 to"),
+    ("prune=-1", "from 0 to"),
+    ("prune=-0", "from 0 to"),
+    ("prune=6e2", "from 0 to"),
+    ("limitclustercount=65", "from 1 to 64"),
+    ("blockmaxweight=4000001", "to 4000000"),
+    ("blockreservedweight=100", "from 2000"),
+    ("peertimeout=0", "from 1"),
+    ("dbmapsize=0", "from 1"),
+    ("minrelaytxfee=cheap", "amount of bitcoin"),
+    ("maxuploadtarget=abc", "takes a number"),
+    ("uacomment=a/b", "takes one of"),
+    ("debug=everything", "takes one of"),
+    ("loglevel=loud", "takes one of"),
+    ("dbbackend=rocksdb", "takes one of"),
+    ("addresstype=taproot", "takes one of"),
+    ("rpcauth=me", "USER:SALT"),
+    ("assumevalid=" + "f" * 65, "at most 64"),
+    ("acceptnonstdtxn=1", "is for test chains"),
+    ("peerblockfilters=1", "needs blockfilterindex=1"),
+    ("test=addrman", "Core's own tests"),
+    ("stopafterblockimport=1", "would end"),
+    ("loadblock=/dev/zero", "takes a file below"),
+    ("loadblock=/boot/../dev/mmcblk0", "takes a file below"),
+    ("loadblock=blk.dat", "takes a file below"),
+    ("ip=127.0.0.1/8", "address of this machine"),
+    ("ip=224.0.0.5/24", "address of this machine"),
+    ("ip=0.0.0.0/24", "address of this machine"),
+    ("ip=192.168.1.0/24", "address of this machine"),
+    ("ip=192.168.1.255/24", "address of this machine"),
+    ("ip=192.168.1.5/1", "address of this machine"),
+    ("ip=192.168.1.5/32", "address of this machine"),
+    ("ip=192.168.1.05/24", "address of this machine"),
+    ("ip=::1/64", "address of this machine"),
+    ("ip=ff02::1/64", "address of this machine"),
+    ("ip=fd00::5/8", "address of this machine"),
+    ("gateway=224.0.0.1", "not an IP address of a machine"),
+    ("zmqpubrawblock=tcp://0.0.0.0:28332", "stays on loopback"),
+    ("zmqpubrawblock=tcp://192.168.1.5:28332", "stays on loopback"),
+    ("zmqpubrawblock=tcp://*:28332", "stays on loopback"),
+    ("zmqpubrawblock=ipc:///tmp/x", "stays on loopback"),
+    ("zmqpubrawblock=tcp://127.0.0.1:0", "stays on loopback"),
+    ("rpcbind=127.0.0.1:9999", "RPC stays on loopback"),
+    ("rpcallowip=127.0.0.0/7", "RPC stays on loopback"),
+    ("server=0", "rely on Cairn's value"),
+    ("daemon=1", "the service sets it"),
+    ("asmap=ip_asn.map", "takes 0 or 1"),
+]
+
+
+@pytest.mark.parametrize(("line", "words"), REFUSED, ids=[line[:40] for line, _ in REFUSED])
+def test_refused(node: Node, line: str, words: str) -> None:
+    """Values that would end bitcoind or open something; they are not about privacy."""
+    report = node.run(f"maxconnections=7\n{line}\n")
+    assert report.startswith('node.conf line 2: "')
+    assert words in report
+    assert len(report.splitlines()) == 1
+    assert node.options() == ["maxconnections=7"]
+    assert not (node.path / "run/systemd/network/10-node-conf.network").exists()
+
+
+def test_secrets_are_not_shown(node: Node, shell: str) -> None:
+    """The screen hangs on a wall."""
+    report = node.run("rpcpassword=hunter2\nrpcauth=me:hunter3\nrpcuser=bob\n", shell)
+    assert len(report.splitlines()) == 3
+    assert "hunter" not in report
+    assert "bob" not in report
+
+
+def test_a_thousand_bad_lines(node: Node, shell: str) -> None:
+    """A wrong file does not keep the node from starting, or fill its screen."""
+    report = node.run("".join(f"x{i}y=q\n" for i in range(8000)), shell)
+    assert len(report.splitlines()) < 110
+    assert "is it the right file?" in report
+    assert closed(node)
+
+
+# -- a mistyped privacy line ------------------------------------------------------------------
+MISTYPED = [
+    "onlynet=tor",
+    "onlynet=ipv4,onion",
+    "only net=onion",
+    "onlynets=onion",
+    "onlynet onion",
+    "onlynet",
+    "Onlynet=onion",
+    "proxyy=127.0.0.1:9050",
+    "prxoy=127.0.0.1:9050",
+    "Proxy=127.0.0.1:9050",
+    "PROXY=127.0.0.1:9050",
+    "-proxy=127.0.0.1:9050",
+    "--proxy=127.0.0.1:9050",
+    'proxy="127.0.0.1:9050"',
+    '"proxy=127.0.0.1:9050"',
+    "'proxy'=127.0.0.1:9050",
+    "proxy=",
+    "proxy=#127.0.0.1:9050",
+    "proxy:127.0.0.1:9050",
+    "proxy 127.0.0.1:9050",
+    "proxy=127.0.0.1:99050",
+    "proxy=127.0.0.1:0",
+    "proxy=192.168.1.600:9050",
+    "proxy=9050",
+    "proxy=socks5://127.0.0.1:9050",
+    "proxy=127.0.0.1:9050=tor",
+    "proxy=127.0.0.1:9050=",
+    "noproxy=0",
+    "proxy=127.0.0.1:9050\nnoproxy=1",
+    "proxy=127.0.0.1:9050\nproxy=0",
+    "proxy=127.0.0.1:9050\n[main]\nproxy=192.168.1.5:9050",
+    "torproxy=127.0.0.1:9050",
+    "socks=127.0.0.1:9050",
+    "tor=127.0.0.1:9050",
+    "main.proxy=127.0.0.1:9050",
+    "[mainnet]\nproxy=127.0.0.1:9050",
+    "[Main]\nproxy=127.0.0.1:9050",
+    "[main\nproxy=127.0.0.1:9050",
+    "[ main ]\nproxy=127.0.0.1:9050",
+    "[testnet]\nproxy=127.0.0.1:9050",
+    "[proxy=127.0.0.1:9050]",
+    "[main] proxy=127.0.0.1:9050",
+    ";proxy=127.0.0.1:9050",
+    "export proxy=127.0.0.1:9050",
+    "pro\u200bxy=127.0.0.1:9050",
+    "\u0440roxy=127.0.0.1:9050",
+    "\uff50\uff52\uff4f\uff58\uff59=127.0.0.1:9050",
+    "\u00a0proxy=127.0.0.1:9050",
+    "x=1\n\ufeffproxy=127.0.0.1:9050",
+    "proxy\f=127.0.0.1:9050",
+    "proxy=127.0.0.1:9050\f",
+    "proxy=" + " " * 5000 + "127.0.0.1:9050",
+    "onion=",
+    "onion=9050",
+    "onion=127.0.0.1:9050\nonion=127.0.0.1:9051",
+    "onions=127.0.0.1:9050",
+    "onlynet=onion",
+    "onlynet=onion\nonion=0",
+    "onlynet=onion\nproxy=127.0.0.1:9050=ipv4",
+    "onlynet=onion\nproxy=127.0.0.1:9050\n[main]\nonlynet=ipv4",
+    "onlynet=onion\nproxy=127.0.0.1:9050\nnoonlynet=1",
+    "onlynet=i2p",
+    "onlynet=cjdns",
+    "i2psam=",
+    "i2psam=127.0.0.1:99999",
+    "i2p=127.0.0.1:7656",
+    "connect=",
+    "Connect=192.168.1.5",
+    "conect=192.168.1.5",
+    "connect=192.168.1.5 192.168.1.6",
+    "signet=1\nconnect=192.168.1.5",
+    "connect=192.168.1.5\nnoconnect=1",
+    "networkactive=off",
+    "networkactive=no",
+    "networkactive",
+    "network active=0",
+    "network-active=0",
+    "networkactive=0\nnetworkactive=1",
+    "dnsseed=no",
+    "dnsseeds=0",
+    "dnseed=0",
+    "nodnsseed=0",
+    "dnsseed=0\n[main]\ndnsseed=off",
+    "dns=no",
+    "fixedseeds=off",
+    "proxyrandomize=yes",
+    "privatebroadcast=yes",
+    "walletbroadcast=no",
+]
+
+
+@pytest.mark.parametrize("text", MISTYPED, ids=[repr(text)[:50] for text in MISTYPED])
+def test_mistyped_privacy(node: Node, text: str) -> None:
+    """Whatever it was meant to be, the node does not go out, and a sentence says why."""
+    report = node.run(f"maxmempool=60\n{text}\n")
+    assert closed(node)
+    assert report.startswith("The network is off: line ")
+    assert "maxmempool=60" in node.options()
+
+
+@pytest.mark.parametrize(
+    "data", [b"proxy=127.0.0.1:9050\n\x00", b"prune=600\n" * 7000, "proxy=x\n".encode("utf-16")]
+)
+def test_file_ignored_as_a_whole(node: Node, shell: str, data: bytes) -> None:
+    """It may have said anything."""
+    assert "The network is off until node.conf is corrected." in node.run(data, shell)
+    assert closed(node)
+
+
+INBOUND = [
+    "listen=no",
+    "listne=0",
+    "listen",
+    "bind=192.168.1.500",
+    "bind=localhost",
+    "bind=192.168.1.5\nlisten=0",
+    "signet=1\nbind=192.168.1.5",
+    "whitebind=192.168.1.5",
+    "discover=no",
+    "natpmp=off",
+    "externalip=a b",
+]
+
+
+@pytest.mark.parametrize("text", INBOUND, ids=[repr(text)[:50] for text in INBOUND])
+def test_mistyped_inbound(node: Node, text: str) -> None:
+    """Nobody comes in who may have been meant to stay out; the node itself may go out."""
+    report = node.run(f"maxmempool=60\n{text}\n")
+    assert report.startswith("Nobody can connect to this node: line ")
+    assert not closed(node)
+    lines = node.read("run/bitcoind/bitcoin.conf").splitlines()
+    assert set(CLOSED[1:]) < set(lines)
+    assert not [line for line in lines if line.startswith(("bind=", "whitebind=", "listen=1"))]
+
+
+OPEN = [
+    "prunee=600",
+    "maxconnection=40",
+    "maxconnections=many",
+    "port=70000",
+    "reindex=2",
+    "dbcahce=400",
+    "hostname=my_node",
+    "sshkey=x",
+    "gateway=1",
+    "rest=maybe",
+    "addnode=a b",
+    "rpcpassword=proxy",
+    "uacomment=proxy/onion",
+    "rpcuser=connect",
+    "[moon]",
+    "upnp=0",
+]
+
+
+@pytest.mark.parametrize("text", OPEN)
+def test_other_mistakes_leave_the_network(node: Node, text: str) -> None:
+    """A slip that has nothing to do with privacy does not take the node off the network."""
+    report = node.run(f"{text}\n")
+    assert report.startswith("node.conf line 1: ")
+    assert node.records("network") == ["on"]
+    assert not closed(node)
+
+
+GOOD = [
+    ("proxy=192.168.1.60:9050", ["proxy=192.168.1.60:9050"]),
+    ("proxy=tor.lan:9050", ["proxy=tor.lan:9050"]),
+    ("proxy=[fd00::5]:9050", ["proxy=[fd00::5]:9050"]),
+    ("proxy=unix:/run/tor/socks", ["proxy=unix:/run/tor/socks"]),
+    ("proxy=127.0.0.1:9050=IPv4", ["proxy=127.0.0.1:9050=ipv4"]),
+    ("proxy=0", ["noproxy=1"]),
+    ("proxy=127.0.0.1:9050\nonlynet=Onion", ["proxy=127.0.0.1:9050", "onlynet=onion"]),
+    ("networkactive=0", ["networkactive=0"]),
+    ("networkactive=false", ["networkactive=0"]),
+    ("nonetworkactive=1", ["networkactive=0"]),
+    ("connect=0", ["noconnect=1"]),
+    ("signet=1\nnoconnect=1", ["chain=signet", "noconnect=1"]),
+    ("dnsseed=0", ["dnsseed=0"]),
+    ("dns=0", ["dns=0"]),
+    ("[test]\nproxy=127.0.0.1:9050", []),
+    ("[signet]\nconnect=192.168.1.5", []),
+]
+
+
+@pytest.mark.parametrize(("text", "options"), GOOD, ids=[text[:40] for text, _ in GOOD])
+def test_good_privacy(node: Node, text: str, options: list[str]) -> None:
+    """Good lines pass, without a sentence, as bitcoind has to read them."""
+    assert node.run(f"{text}\n") == ""
+    assert node.options() == options
+
+
+def test_lost_file(node: Node, shell: str) -> None:
+    """A node that had a proxy stays off the open network until a good file says otherwise."""
+    assert node.run("proxy=192.168.1.60:9050\nonlynet=onion\n", shell) == ""
+    assert not closed(node)
+    (node.path / "boot/node.conf").unlink()
+    assert "the last good node.conf had proxy=" in node.run(None, shell)
+    assert closed(node)
+    for data in (b"", b"\n \r\n", b"hostname=attic\nx\n", b"proxy=192.168.1.60:9050\nx\n"):
+        node.run(data, shell)
+        assert closed(node), data
+        assert set(node.read("var/lib/cairn/private").split()) == {"onlynet", "proxy"}
+    assert node.run("proxy=192.168.1.60:9050\n", shell) == ""
+    assert not closed(node)
+    assert node.read("var/lib/cairn/private") == "proxy\n"
+    assert node.run("# all in the open\n", shell) == ""
+    assert not closed(node)
+    assert not (node.path / "var/lib/cairn/private").exists()
+    (node.path / "boot/node.conf").unlink()
+    node.run(None, shell)
+    assert not closed(node)
+
+
+def test_lost_file_on_the_second_boot(node: Node, shell: str) -> None:
+    """On the first one the data partition's folder comes after node-config."""
+    (node.path / "var/lib/cairn").rmdir()
+    node.run("proxy=192.168.1.60:9050\n", shell)
+    (node.path / "var/lib/cairn").mkdir(parents=True)
+    started = ROOT / "overlay/usr/lib/cairn/bitcoind-started"
+    subprocess.run([*shell.split(), str(started), "--root", str(node.path)], check=True)
+    (node.path / "boot/node.conf").unlink()
+    node.run(None, shell)
+    assert closed(node)
+
+
+def test_lost_file_of_another_chain(node: Node, shell: str) -> None:
+    """Without its file a signet node would be one of mainnet: it goes nowhere."""
+    assert node.run("signet=1\n", shell) == ""
+    (node.path / "boot/node.conf").unlink()
+    assert "had chain=" in node.run(None, shell)
+    assert closed(node)
+
+
+def test_memory_survives_a_refusal(node: Node, shell: str) -> None:
+    """While bitcoind refuses the options, what they were is not forgotten."""
+    node.run("proxy=192.168.1.60:9050\n", shell)
+    (node.path / "run/cairn/bitcoind.refused").write_text("Error: no\n")
+    node.run("proxy=192.168.1.60:9050\n", shell)
+    assert closed(node)
+    assert node.records("option") == []
+    assert node.read("var/lib/cairn/private") == "proxy\n"
+
+
+# -- lines of a Core user's file -----------------------------------------------------------------
+HARMLESS = [
+    ("server=1", []),
+    ("server=true", []),
+    ("daemon=0", []),
+    ("nodaemon=1", []),
+    ("listen=true", ["listen=1"]),
+    ("rpcbind=127.0.0.1", []),
+    ("rpcbind=::1", []),
+    ("rpcallowip=127.0.0.1", []),
+    ("rpcallowip=127.0.0.0/8", []),
+    ("nodebuglogfile=1", []),
+    ("printtoconsole=1", []),
+    ("asmap=1", ["asmap=1"]),
+    ("addnode=[fe80::1%eth0]", ["addnode=[fe80::1%eth0]"]),
+    ("addnode=node.example.org", ["addnode=node.example.org"]),
+    ("min=1\nlang=de\nsplash=0", []),
+    ("checkpoints=1", []),
+    ("dbcache=450\ndbcache=450", ["dbcache=450"]),
+    ("maxuploadtarget=5G", ["maxuploadtarget=5G"]),
+    ("uacomment=home node 1", ["uacomment=home node 1"]),
+    ("debug=net\ndebug=tor", ["debug=net", "debug=tor"]),
+    ("blockfilterindex=basic\npeerblockfilters=1", None),
+    ("prune=0\ntxindex=1", ["prune=0", "txindex=1"]),
+    ("wallet=main\nwallet=folder/cold", ["wallet=main", "wallet=folder/cold"]),
+    ("fallbackfee=0.00001", ["fallbackfee=0.00001"]),
+    ("whitelist=noban,in@192.168.1.0/24", ["whitelist=noban,in@192.168.1.0/24"]),
+    ("whitebind=noban@0.0.0.0:8333", ["whitebind=noban@0.0.0.0:8333"]),
+    ("bind=127.0.0.1:8334=onion", ["bind=127.0.0.1:8334=onion"]),
+    ("rpcauth=me:0a1b$2c3d", ["rpcauth=me:0a1b$2c3d"]),
+    ("zmqpubrawblock=tcp://127.0.0.1:28332", ["zmqpubrawblock=tcp://127.0.0.1:28332"]),
+    ("zmqpubhashtx=tcp://[::1]:28333", ["zmqpubhashtx=tcp://[::1]:28333"]),
+    ("zmqpubrawblockhwm=10000", ["zmqpubrawblockhwm=10000"]),
+    ("noassumevalid=1", ["noassumevalid=1"]),
+    ("rest=1", ["rest=1"]),
+]
+
+
+@pytest.mark.parametrize(("text", "options"), HARMLESS, ids=[text[:40] for text, _ in HARMLESS])
+def test_harmless(node: Node, text: str, options: list[str] | None) -> None:
+    """They pass without a warning, and mean to bitcoind what they say."""
+    assert node.run(f"{text}\n") == ""
+    assert options is None or node.options() == options
+
+
+def test_two_spaces_in_a_key(node: Node, shell: str) -> None:
+    """As some programs write it."""
+    assert node.run(f"sshkey={KEY.replace(' ', '  ', 1)}\n", shell) == ""
+    assert node.read("run/cairn/authorized_keys") == f"{KEY}\n"
+
+
+def test_records_are_for_the_service_only(node: Node) -> None:
+    """They have what rpcauth= says."""
+    node.run("rpcauth=me:0a1b$2c3d\n")
+    assert (node.path / "run/cairn/node-conf.records").stat().st_mode & 0o777 == 0o640
+
+
+def test_archive_may_index(node: Node, shell: str) -> None:
+    """A node that keeps all blocks from earlier may have an index without prune=0."""
+    (node.path / "var/lib/cairn/prune.main").write_text("0\n")
+    assert node.run("txindex=1\n", shell) == ""
+    assert node.options() == ["txindex=1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "prune", "doubt"),
+    [
+        ("prune=600", ["600"], False),
+        ("prune=0", ["0"], False),
+        ("noprune=1", ["0"], False),
+        ("dbcache=400", [], False),
+        ("prune=600\n[main]\nprune=700", ["700"], False),
+        ("prune=600\n[signet]\nprune=0", ["600"], False),
+        ("prune=O", [], True),
+        ("prune=100", [], True),
+        ("Prune=0", [], True),
+        ("prnue=0", [], True),
+        ("prune 0", [], True),
+        ("main.prune=0", [], True),
+        ("[mainnet]\nprune=0", [], True),
+        ("prune=600\nprune=0", [], True),
+        ("prune=600\nnoprune=1", [], True),
+        ("prune=0\nprune=600", ["0"], False),
+        ("noprune=0", [], True),
+    ],
+)
+def test_prune_records(node: Node, text: str, prune: list[str], doubt: bool) -> None:
+    """What the user asked for, or that it is not sure."""
+    node.run(f"{text}\n")
+    assert node.records("prune") == prune
+    assert bool(node.records("prune-doubt")) is doubt
+    if doubt:
+        assert not [line for line in node.options() if "prune" in line]

@@ -413,3 +413,106 @@ def test_wrong_option(machine: Machine, shell: str) -> None:
     assert machine.run(shell, "--fast").returncode == 2
     assert "unknown option '--fast'" in machine.run(shell, "--fast").stderr
     assert machine.run(shell, "--output").returncode == 2
+
+
+ABSENT, DOUBT = "absent 1\n", "prune-doubt Line 3 cannot be used.\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "records", "size", "blocks", "prune"),
+    [
+        # an archive node stays one, until a readable file says another number
+        ("0", "", True, True, "0"),
+        ("0", ABSENT, True, True, "0"),
+        ("0", DOUBT, True, True, "0"),
+        ("0", None, True, True, "0"),
+        ("0", "", False, True, "0"),
+        ("0", "prune 600\n", True, True, "600"),
+        ("0", "prune 1\n", True, True, "1"),
+        # one that prunes keeps in doubt what it kept
+        ("9000", "", True, True, "4781"),
+        ("9000", ABSENT, True, True, "9000"),
+        ("9000", DOUBT, True, True, "9000"),
+        ("9000", None, True, True, "9000"),
+        ("9000", "", False, True, "9000"),
+        ("600", DOUBT, True, True, "4781"),
+        ("600", DOUBT, False, True, "600"),
+        ("1", "", True, True, "4781"),
+        ("1", DOUBT, True, True, "1"),
+        # a note that cannot be read, or none beside blocks of an older Cairn
+        ("", ABSENT, True, True, "1"),
+        ("60x", ABSENT, True, True, "1"),
+        ("60x", "", True, True, "4781"),
+        (None, ABSENT, True, True, "1"),
+        (None, "", False, True, "1"),
+        (None, "", True, True, "4781"),
+        # a new node has nothing to lose, but may have been meant to keep all
+        (None, ABSENT, True, False, "4781"),
+        (None, "", False, False, "550"),
+        (None, DOUBT, True, False, "1"),
+        (None, "prune 0\n", True, False, "0"),
+    ],
+)
+def test_prune_in_doubt(
+    machine: Machine,
+    before: str | None,
+    records: str | None,
+    size: bool,
+    blocks: bool,
+    prune: str,
+) -> None:
+    """Nothing is deleted that was kept before, unless the owner says so."""
+    machine.disk("sd", 29000)
+    if not size:
+        (machine.path / "sys/devices" / DEVICES["sd"][0] / "mmcblk0p4/size").unlink()
+    if records is None:
+        (machine.path / "run/cairn/node-conf.records").unlink()
+    else:
+        machine.records(records)
+    if before is not None:
+        machine.write("var/lib/cairn/prune.main", before + "\n" if before else "")
+    if blocks:
+        machine.write("var/lib/bitcoind/blocks/blk00000.dat", "x")
+    assert machine.run("busybox sh").returncode == 0
+    assert machine.settings()["prune"] == prune
+    asked = records is not None and records.startswith("prune ")
+    assert (machine.report() == "") == (asked or prune == "4781")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_prune_is_remembered_for_each_chain(machine: Machine, shell: str) -> None:
+    """What bitcoind came up with is noted; a signet that prunes says nothing about mainnet."""
+    machine.disk("sd", 29000)
+    machine.write("run/bitcoind/once.conf", "")
+    (machine.path / "var/lib/cairn").mkdir(parents=True)
+    started = machine.script.parent.parent / "lib/cairn/bitcoind-started"
+
+    def boot(records: str, chain: str = "main") -> str:
+        machine.records(records, chain)
+        assert machine.run(shell).returncode == 0
+        command = [*shell.split(), str(started), "--root", str(machine.path)]
+        subprocess.run(command, check=True)
+        return machine.settings()["prune"]
+
+    assert boot("prune 0\noption - prune=0\n") == "0"
+    assert boot("prune 600\n", "signet") == "600"
+    assert boot(ABSENT) == "0"
+    assert boot(DOUBT, "signet") == "4781"
+    assert boot("prune 700\n") == "700"
+    assert boot("") == "4781"
+    assert (machine.path / "var/lib/cairn/prune.main").read_text() == "4781\n"
+    assert not list(machine.path.glob("var/lib/cairn/*.new"))
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_unknown_storage_prunes_no_more(machine: Machine, shell: str) -> None:
+    """A disk whose kind cannot be read gets a card's smaller share: not of what is there."""
+    machine.disk("nvme", 98000)
+    (machine.path / "var/lib/cairn").mkdir(parents=True)
+    machine.write("var/lib/cairn/prune.main", "59000\n")
+    assert machine.run(shell).returncode == 0
+    known = int(machine.settings()["prune"])
+    (machine.path / "proc/self/mountinfo").unlink()
+    assert machine.run(shell).returncode == 0
+    assert known < 59000
+    assert machine.settings()["prune"] == "59000"

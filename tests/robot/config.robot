@@ -72,12 +72,32 @@ An Option That Bitcoind Refuses Does Not Stop The Node
     [Documentation]    Only Core can judge this value; the node runs without the user's
     ...    options then, and without network, so that no proxy is gone around.
     Shut Down
-    Put Node Conf    maxuploadtarget=abc\nproxy=10.0.2.9:9050\n
+    Put Node Conf    whitelist=nope@10.0.2.9\nproxy=10.0.2.9:9050\n
     Power On
     Node Is Up
     Report Line Should Be Shown    bitcoind refused the options in node.conf
     ${network}=    Node    getnetworkinfo
     Should Not Be True    ${network}[networkactive]
+
+A Lost File Of A Node With A Proxy Does Not Open The Network
+    [Documentation]    The boot partition is FAT: a power cut may cost it the file. What the
+    ...    last good one had to keep the node private is remembered on the data partition.
+    Shut Down
+    Put Node Conf    proxy=10.0.2.9:9050\n
+    Power On
+    Node Is Up
+    ${network}=    Node    getnetworkinfo
+    Should Be True    ${network}[networkactive]
+    Should Be Equal    ${network}[networks][0][proxy]    10.0.2.9:9050
+    Cut Power
+    Delete Node Conf
+    Power On
+    Node Is Up
+    Report Line Should Be Shown    The network is off: the last good node.conf had proxy=
+    ${network}=    Node    getnetworkinfo
+    Should Not Be True    ${network}[networkactive]
+    ${sockets}=    Listening Sockets
+    List Should Not Contain Value    ${sockets}    tcp any 8333
 
 Garbage Is Refused As A Whole
     [Tags]    long

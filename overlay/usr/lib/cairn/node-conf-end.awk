@@ -83,7 +83,7 @@ function check_together(    nets, listening, n, words, i) {
 		if (has("bind")) clash("bind", "contradicts listen=0")
 		if (has("whitebind")) clash("whitebind", "contradicts listen=0")
 	}
-	listening = "listen" in now ? val("listen") : has("bind") || has("whitebind") || !("connect" in now || has("proxy") || val("maxconnections") == "0")
+	listening = "listen" in now ? val("listen") == "1" : has("bind") || has("whitebind") || !("connect" in now || has("proxy") || val("maxconnections") == "0")
 	if (val("listenonion") == "1" && !listening) clash("listenonion", "needs listen=1")
 	if (val("peerblockfilters") == "1" && val("blockfilterindex") !~ /^(1|basic)$/) clash("peerblockfilters", "needs blockfilterindex=1")
 	if (val("acceptnonstdtxn") == "1" && chain == "main") clash("acceptnonstdtxn", "is for test chains")

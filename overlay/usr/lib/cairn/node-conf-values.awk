@@ -62,6 +62,7 @@ function socket(text, names) {
 	if (!host_port(text)) return 0
 	if (ipv6(host)) return 1
 	if (host ~ /^[0-9.]+$/) return ipv4(host) && (host !~ /^0\./ || !names)
+	if (host ~ /^(none|off|no|yes|true|false)$/) return 0
 	return names && host ~ /^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$/ && length(host) <= 253
 }
 
@@ -130,7 +131,7 @@ function value_fault(name, value,    how) {
 	if (how == "listen") return fault_of_listen(name, value)
 	if (how == "peer") return value ~ /^[][A-Za-z0-9.:\/@,=_%-]+$/ ? "" : "takes an address, such as 192.168.1.60:8333"
 	if (how == "zmq") return fault_of_zmq(value)
-	if (how == "wallet") return value ~ /^\// || value ~ /(^|\/)\.\.?(\/|$)/ ? "takes the name of a wallet in the node's wallet folder, without / in front or .. in it" : ""
+	if (how == "wallet") return value ~ /^\// || value ~ /["']/ || value ~ /(^|\/)\.\.?(\/|$)/ ? "takes the name of a wallet in the node's wallet folder, without quotes, / in front or .. in it" : ""
 	if (how == "blockfile") return value ~ /^\/(boot|var\/lib\/bitcoind)\/[A-Za-z0-9._\/-]+$/ && value !~ /(^|\/)\.\.(\/|$)/ ? "" : "takes a file below /boot or /var/lib/bitcoind"
 	if (how == "login") return value ~ /^[^:$]+:[^:$]+\$[^:$]+$/ ? "" : "takes USER:SALT$HASH, as Core's rpcauth.py prints it"
 	return ""

@@ -104,7 +104,8 @@ function judge_word(nr, word,    option, short, state) {
 function resembles(word, option,    n) {
 	if (word == option) return 1
 	n = length(option)
-	return n >= 4 && like(word, option, n >= 8 ? 2 : 1)
+	if (n < 3) return 0
+	return like(word, option, n >= 8 ? 2 : 1) || like(word, "no" option, 1)
 }
 # maxconnection is maxconnections misspelt, not connect
 function near_other(word,    option) {

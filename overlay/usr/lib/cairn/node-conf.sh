@@ -3,11 +3,11 @@
 #   node_conf_parse ROOT FILE WORK [KNOWN]  reads FILE with the one parser, writes WORK/records.
 #       Before the data partition exists data-format calls it, after that node-config only.
 #       WORK is an empty folder, KNOWN a file with the names of bitcoind's options.
-#   remember_private ROOT RECORDS, lasting FILE   see there
+#   bitcoin_conf ROOT RECORDS, remember_private ROOT RECORDS, lasting FILE   see there
 # What the records mean: node-conf.awk. How the others read them: database-engine.sh.
 
 # The parser lies in the same tree as the scripts, in the image and in the repository.
-node_conf_here=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)
+[ -n "${node_conf_here-}" ] || node_conf_here=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)
 case $node_conf_here in */lib/cairn) ;; *) node_conf_here=$node_conf_here/../lib/cairn ;; esac
 
 node_conf_parse() {
@@ -27,10 +27,15 @@ node_conf_parse() {
 	else
 		mv "$3/raw" "$3/input"
 	fi
-	archives="" remembered=$(tr -cd 'a-z0-9 ' 2>/dev/null <"$1/var/lib/cairn/private") || remembered=""
+	archives="" remembered=""
 	for archive in main test testnet4 signet regtest; do
-		[ "$(cat "$1/var/lib/cairn/prune.$archive" 2>/dev/null)" != 0 ] || archives="$archives $archive"
+		if read -r value 2>/dev/null <"$1/var/lib/cairn/prune.$archive" && [ "$value" = 0 ]; then
+			archives="$archives $archive"
+		fi
 	done
+	if read -r value 2>/dev/null <"$1/var/lib/cairn/private"; then
+		case $value in *[!a-z0-9\ -]*) ;; *) remembered=$value ;; esac
+	fi
 	LC_ALL=C awk -v table="$node_conf_here/../../share/cairn/options.tsv" -v known="${4-}" \
 		-v ignored="$ignored" -v absent="$absent" -v remembered="$remembered" -v archives="$archives" \
 		-f "$node_conf_here/node-conf-values.awk" -f "$node_conf_here/node-conf-end.awk" \
@@ -39,6 +44,35 @@ node_conf_parse() {
 		printf '%s\n' 'chain main' 'chain-directory ' 'network off' "prune-doubt $why" \
 			"note $why The network is off; please report it with your node.conf." >"$3/records"
 	}
+}
+
+# bitcoin_conf ROOT RECORDS: prints bitcoind's configuration. With the network not on, the
+# records have no option that would say otherwise than the lines in front.
+# The two bind= lines: without them Core also listens on 127.0.0.1:8334 for an onion service
+# that is off. Not where its own rules, or the user's, decide what listens.
+bitcoin_conf() {
+	awk -v root="$1" '
+	$1 == "chain" { chain = $2 }
+	$1 == "network" { network = $2 }
+	$1 == "option" {
+		line = $0
+		sub(/^option [^ ]* /, "", line)
+		if ($2 != at && $2 != "-") options = options "[" $2 "]\n"
+		at = $2
+		options = options line "\n"
+		if (line ~ /^(no)?(bind|whitebind|listen|connect|proxy|onion|onlynet|i2psam|maxconnections)=/) decided = 1
+	}
+	END {
+		print "# Written by node-config at boot from node.conf; changes here are lost."
+		print "includeconf=" root "/run/bitcoind/once.conf"
+		print "includeconf=" root "/run/bitcoind/tuned.conf"
+		print "includeconf=" root "/usr/share/cairn/defaults.conf"
+		print "chain=" chain
+		if (network != "on" && network != "outbound") print "networkactive=0"
+		if (network != "on") print "listen=0\nlistenonion=0\nnatpmp=0\ni2pacceptincoming=0"
+		else if (chain == "main" && !decided) print "bind=0.0.0.0\nbind=[::]"
+		printf "%s", options
+	}' "$2"
 }
 
 # lasting FILE: standard input becomes FILE on the data partition, whole or not at all, also

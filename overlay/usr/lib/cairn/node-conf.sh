@@ -11,8 +11,7 @@
 case $node_conf_here in */lib/cairn) ;; *) node_conf_here=$node_conf_here/../lib/cairn ;; esac
 
 node_conf_parse() {
-	absent="" ignored=""
-	: >"$3/input"
+	absent="" ignored="" input=/dev/null
 	if [ ! -e "$2" ]; then
 		absent="There is no node.conf on the boot partition"
 		awk '$5 == "/boot" { seen = 1 } END { exit seen }' "$1/proc/self/mountinfo" 2>/dev/null &&
@@ -20,12 +19,12 @@ node_conf_parse() {
 		absent="$absent; the node runs with its defaults."
 	elif [ ! -f "$2" ] || ! cat "$2" >"$3/raw" 2>/dev/null; then
 		ignored="node.conf cannot be read. Copy the file to the boot partition again."
-	elif [ "$(wc -c <"$3/raw")" -gt 65536 ]; then # a thousand times the template
+	elif size=$(wc -c <"$3/raw") && [ "$size" -gt 65536 ]; then # a thousand times the template
 		ignored="node.conf is larger than 64 KiB and is ignored as a whole; is it the right file?"
-	elif [ "$(tr -d '\000' <"$3/raw" | wc -c)" -ne "$(wc -c <"$3/raw")" ]; then
+	elif [ "$(tr -d '\000' <"$3/raw" | wc -c)" -ne "$size" ]; then
 		ignored="node.conf is not a text file and is ignored as a whole; save it as plain UTF-8 text."
 	else
-		mv "$3/raw" "$3/input"
+		input=$3/raw
 	fi
 	archives="" remembered=""
 	for archive in main test testnet4 signet regtest; do
@@ -39,7 +38,7 @@ node_conf_parse() {
 	LC_ALL=C awk -v table="$node_conf_here/../../share/cairn/options.tsv" -v known="${4-}" \
 		-v ignored="$ignored" -v absent="$absent" -v remembered="$remembered" -v archives="$archives" \
 		-f "$node_conf_here/node-conf-values.awk" -f "$node_conf_here/node-conf-end.awk" \
-		-f "$node_conf_here/node-conf.awk" "$3/input" >"$3/records" || {
+		-f "$node_conf_here/node-conf.awk" "$input" >"$3/records" || {
 		why="node.conf could not be read because of an error of Cairn's own."
 		printf '%s\n' 'chain main' 'chain-directory ' 'network off' "prune-doubt $why" \
 			"note $why The network is off; please report it with your node.conf." >"$3/records"

@@ -50,6 +50,8 @@ def shell(request: pytest.FixtureRequest) -> str:
         "filesystem=f2fs\n",
         "prune=600\n  filesystem = f2fs  # card\n",
         "filesystem=f2fs\r\n",
+        "\ufefffilesystem=f2fs\n",
+        "prune=600\rfilesystem=f2fs\r",
         "filesystem=f2fs",
     ],
 )
@@ -69,6 +71,10 @@ def test_f2fs(tmp_path: Path, shell: str, text: str) -> None:
         "#filesystem=f2fs\n",
         "filesystem=btrfs\n",
         "xfilesystem=f2fs\n",
+        # node-config refuses these, too
+        "[main]\nfilesystem=f2fs\n",
+        "filesystem=f2fs\n\0",
+        "filesystem=ext4\nfilesystem=f2fs\n",
     ],
 )
 def test_default(tmp_path: Path, shell: str, text: str | None) -> None:

@@ -288,6 +288,8 @@ def test_automatic_rebuild(node: Node) -> None:
     [
         ("", True),
         ("prune=600", True),
+        ("maxconnections=40", True),
+        ("maxconnections=0", False),
         ("bind=192.0.2.1", False),
         ("listen=0", False),
         ("nolisten=1", False),

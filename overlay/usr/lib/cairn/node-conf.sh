@@ -59,7 +59,7 @@ bitcoin_conf() {
 		if ($2 != at && $2 != "-") options = options "[" $2 "]\n"
 		at = $2
 		options = options line "\n"
-		if (line ~ /^(no)?(bind|whitebind|listen|connect|proxy|onion|onlynet|i2psam|maxconnections)=/) decided = 1
+		if (line ~ /^(no)?(bind|whitebind|listen|connect|proxy|onion|onlynet|i2psam)=|^maxconnections=0$/) decided = 1
 	}
 	END {
 		print "# Written by node-config at boot from node.conf; changes here are lost."

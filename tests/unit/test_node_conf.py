@@ -337,6 +337,8 @@ MISTYPED = [
     "onion=9050",
     "onion=127.0.0.1:9050\nonion=127.0.0.1:9051",
     "onions=127.0.0.1:9050",
+    "noion=127.0.0.1:9050",
+    "onlynet=onion\nlistenonion=1\nlisten=no\nbind=1",
     "onlynet=onion",
     "onlynet=onion\nonion=0",
     "onlynet=onion\nproxy=127.0.0.1:9050=ipv4",

@@ -7,14 +7,19 @@ function shown(i) { return kept_value[i] == "\001" ? "no" kept[i] "=1" : kept[i]
 # before no<name>=1 is forgotten); a second one that says something else is reported.
 function check_repeats(    i, key, j) {
 	for (i = 1; i <= count; i++) {
-		if (kept_section[i] == "" && chain != "main" && is(kept[i], "network") && kept_value[i] != "\001") {
+		if (kept_section[i] == "" && chain != "main" && is(kept[i], "network") &&
+			kept_value[i] != "\001") {
 			drop(i, "counts on " chain " only below [" chain "]")
 			continue
 		}
 		key = kept_section[i] SUBSEP kept[i]
 		if ((key SUBSEP kept_value[i]) in same) { gone[i] = 1; continue }
 		# Core would bind twice
-		if (kept_section[i] == chain && is(kept[i], "list") && ("" SUBSEP kept[i] SUBSEP kept_value[i]) in same) { gone[i] = 1; continue }
+		if (kept_section[i] == chain && is(kept[i], "list") &&
+			("" SUBSEP kept[i] SUBSEP kept_value[i]) in same) {
+			gone[i] = 1
+			continue
+		}
 		same[key, kept_value[i]] = 1
 		if (!is(kept[i], "list")) {
 			if (key in line_of) {
@@ -56,7 +61,8 @@ function has(option) { return option in now && now[option] != "\001" }
 # clash NAME WHY: the lines of that option in force are left out
 function clash(option, why,    i) {
 	for (i = 1; i <= count; i++)
-		if (!gone[i] && kept[i] == option && (kept_section[i] == "" || kept_section[i] == chain)) drop(i, why)
+		if (!gone[i] && kept[i] == option && (kept_section[i] == "" || kept_section[i] == chain))
+			drop(i, why)
 	work_out()
 }
 function other_than_onion_proxy() { return has("proxy") && all["proxy"] ~ /,[^,=]+,/ }
@@ -68,26 +74,39 @@ function check_together(    nets, listening, n, words, i) {
 	if (!("prune" in now) && index(" " archives " ", " " chain " ")) now["prune"] = "kept"
 	if (!("prune" in now) || (val("prune") != "0" && val("prune") != "kept")) {
 		n = split("txindex txospenderindex", words, " ")
-		for (i = 1; i <= n; i++) if (val(words[i]) == "1") clash(words[i], "needs all blocks, but this node prunes; add prune=0 on a disk of 1 TB or more")
-		if (val("reindex-chainstate") == "1") clash("reindex-chainstate", "a pruned node needs reindex=1 instead")
+		for (i = 1; i <= n; i++) if (val(words[i]) == "1") clash(words[i],
+			"needs all blocks, but this node prunes; add prune=0 on a disk of 1 TB or more")
+		if (val("reindex-chainstate") == "1") clash("reindex-chainstate",
+			"a pruned node needs reindex=1 instead")
 	}
 	nets = has("onlynet") ? all["onlynet"] : ""
-	if (nets ~ /,onion,/ && (val("onion") == "\001" || !(has("onion") || other_than_onion_proxy() || ("proxy" in now && all["proxy"] ~ /=onion,/) || val("listenonion") == "1")))
+	# Tor by its control port, for which bitcoind has to listen
+	by_control = nets ~ /,onion,/ && !has("onion") && !other_than_onion_proxy() &&
+		!("proxy" in now && all["proxy"] ~ /=onion,/)
+	if (by_control && (val("listenonion") != "1" || val("onion") == "\001") ||
+		nets ~ /,onion,/ && val("onion") == "\001")
 		clash("onlynet", "onlynet=onion needs proxy= or onion=, the address of a Tor proxy")
 	else if (nets ~ /,i2p,/ && !has("i2psam")) clash("onlynet", "onlynet=i2p needs i2psam=")
-	else if (nets ~ /,cjdns,/ && !("cjdnsreachable" in now)) clash("onlynet", "onlynet=cjdns needs cjdnsreachable=1")
-	if (nets != "" && nets !~ /,ipv[46],/ && val("dnsseed") == "1") clash("dnsseed", "contradicts onlynet=, which leaves out IPv4 and IPv6")
-	if (val("forcednsseed") == "1" && (val("dnsseed") == "0" || (!("dnsseed" in now) && ("connect" in now || val("maxconnections") == "0" || (nets != "" && nets !~ /,ipv[46],/)))))
+	else if (nets ~ /,cjdns,/ && !("cjdnsreachable" in now)) clash("onlynet",
+		"onlynet=cjdns needs cjdnsreachable=1")
+	if (nets != "" && nets !~ /,ipv[46],/ && val("dnsseed") == "1") clash("dnsseed",
+		"contradicts onlynet=, which leaves out IPv4 and IPv6")
+	if (val("forcednsseed") == "1" && (val("dnsseed") == "0" || (!("dnsseed" in now) &&
+		("connect" in now || val("maxconnections") == "0" || (nets != "" && nets !~ /,ipv[46],/)))))
 		clash("forcednsseed", "contradicts dnsseed=0, connect=, onlynet= or maxconnections=0")
 	if (val("listen") == "0") {
 		if (has("bind")) clash("bind", "contradicts listen=0")
 		if (has("whitebind")) clash("whitebind", "contradicts listen=0")
 	}
-	listening = "listen" in now ? val("listen") == "1" : has("bind") || has("whitebind") || !("connect" in now || has("proxy") || val("maxconnections") == "0")
+	listening = "listen" in now ? val("listen") == "1" : has("bind") || has("whitebind") ||
+		!("connect" in now || has("proxy") || val("maxconnections") == "0")
 	if (val("listenonion") == "1" && !listening) clash("listenonion", "needs listen=1")
-	if (val("peerblockfilters") == "1" && val("blockfilterindex") !~ /^(1|basic)$/) clash("peerblockfilters", "needs blockfilterindex=1")
-	if (val("acceptnonstdtxn") == "1" && chain == "main") clash("acceptnonstdtxn", "is for test chains")
-	if (val("acceptstalefeeestimates") == "1" && chain != "regtest") clash("acceptstalefeeestimates", "is for regtest")
+	if (val("peerblockfilters") == "1" && val("blockfilterindex") !~ /^(1|basic)$/)
+		clash("peerblockfilters", "needs blockfilterindex=1")
+	if (val("acceptnonstdtxn") == "1" && chain == "main") clash("acceptnonstdtxn",
+		"is for test chains")
+	if (val("acceptstalefeeestimates") == "1" && chain != "regtest")
+		clash("acceptstalefeeestimates", "is for regtest")
 	work_out()
 }
 function note(text) { notes[++note_count] = text }
@@ -100,12 +119,19 @@ function restricts(option, value) {
 # Was a line that kept the node private lost?
 function check_memory(    n, i, words, names) {
 	if (chain != "main") { now["chain"] = chain; names = " chain" }
-	for (i = 1; i <= count; i++) if (!gone[i] && where[kept[i]] == i && restricts(kept[i], kept_value[i]))
-		names = names " " kept[i]
+	for (i = 1; i <= count; i++)
+		if (!gone[i] && where[kept[i]] == i && restricts(kept[i], kept_value[i]))
+			names = names " " kept[i]
 	private = substr(names, 2)
 	good = said && !rejects && ignored == "" && absent == ""
-	if (ignored != "") { network = "off"; note(ignored " The network is off until node.conf is corrected."); return }
-	if (network == "off") note("The network is off: line " closer " of node.conf may have been meant to keep the node private. Correct that line and restart.")
+	if (by_control && network == "outbound") network = "off"
+	if (ignored != "") {
+		network = "off"
+		note(ignored " The network is off until node.conf is corrected.")
+		return
+	}
+	if (network == "off")
+		note("The network is off: line " closer " of node.conf may have been meant to keep the node private. Correct that line and restart.")
 	else if (!good) {
 		n = split(remembered, words, " ")
 		for (i = 1; i <= n; i++) if (!(words[i] in now)) {
@@ -114,18 +140,27 @@ function check_memory(    n, i, words, names) {
 			break
 		}
 	}
-	if (network == "outbound") note("Nobody can connect to this node: line " closer " of node.conf may have been meant to restrict that. Correct that line and restart.")
+	if (network == "outbound")
+		note("Nobody can connect to this node: line " closer " of node.conf may have been meant to restrict that. Correct that line and restart.")
 	if (absent != "") note(absent)
 }
 END {
-	if (!said && absent == "" && ignored == "") absent = "node.conf is empty; the node runs with its defaults."
+	if (!said && absent == "" && ignored == "")
+		absent = "node.conf is empty; the node runs with its defaults."
 	if (chain == "") chain = "main"
+	# what bitcoin_conf says in their place
+	split("networkactive listen bind whitebind listenonion natpmp i2pacceptincoming externalip", words, " ")
+	for (i in words) closing[words[i]] = 1
 	if (network == "") network = "on"
-	for (i = 1; i <= lates; i++) if (have_ip) add(late[i]); else reject(late_nr[i], late_line[i], "is of use only together with ip=")
+	for (i = 1; i <= lates; i++) {
+		if (have_ip) add(late[i])
+		else reject(late_nr[i], late_line[i], "is of use only together with ip=")
+	}
 	check_repeats()
 	check_together()
 	check_memory()
-	if (rejects > most_rejected) note("node.conf has " rejects - most_rejected " more lines that cannot be used; is it the right file?")
+	if (rejects > most_rejected)
+		note("node.conf has " rejects - most_rejected " more lines that cannot be used; is it the right file?")
 
 	print "chain " chain
 	print "chain-directory " (chain == "main" ? "" : chain == "test" ? "/testnet3" : "/" chain)
@@ -134,7 +169,8 @@ END {
 	if (absent != "") print "absent 1"
 	if (private != "") print "private " private
 	if (ignored != "") print "prune-doubt " ignored
-	else if (doubt && val("prune") != "0") print "prune-doubt Line " doubt " of node.conf may have been meant to be about prune and cannot be used."
+	else if (doubt && val("prune") != "0")
+		print "prune-doubt Line " doubt " of node.conf may have been meant to be about prune and cannot be used."
 	else if ("prune" in now && val("prune") != "kept") print "prune " val("prune")
 	if (val("reindex") == "1") print "once reindex"
 	else if (val("reindex-chainstate") == "1") print "once reindex-chainstate"
@@ -144,7 +180,9 @@ END {
 	for (pass = 1; pass <= 2; pass++) for (i = 1; i <= count; i++) {
 		if (gone[i] || kept_section[i] != (pass == 1 ? "" : chain) || is(kept[i], "once")) continue
 		if (doubt && kept[i] == "prune" && val("prune") != "0") continue
-		if (network != "on" && kept[i] ~ /^(networkactive|listen|bind|whitebind|listenonion|natpmp|i2pacceptincoming|externalip)$/ && !(network == "outbound" && kept[i] == "networkactive")) continue
+		if (network != "on" && kept[i] in closing &&
+			!(network == "outbound" && kept[i] == "networkactive")) continue
+		if (network == "off" && by_control && kept[i] == "onlynet") continue
 		print "option " (kept_section[i] == "" ? "-" : kept_section[i]) " " shown(i)
 	}
 }

@@ -81,24 +81,29 @@ function judge(nr, key,    text, count, tokens, i) {
 	count = split(text, tokens, /[^a-z0-9]+/)
 	gsub(/[^a-z0-9]/, "", text)
 	tokens[++count] = text
-	for (i = 1; i <= count; i++) if (tokens[i] != "" && !(tokens[i] in judged)) judge_word(nr, tokens[i])
+	for (i = 1; i <= count; i++) {
+		if (tokens[i] == "" || tokens[i] in judged) continue
+		judged[tokens[i]] = 1
+		judge_word(nr, tokens[i])
+		# noion is onion misspelt, nolistn is nolisten
+		if (!(tokens[i] in kind) && tokens[i] ~ /^no./) judge_word(nr, substr(tokens[i], 3))
+	}
 }
-function judge_word(nr, word,    option, short, state) {
-	short = word
-	if (!(word in kind)) sub(/^no/, "", short)
-	if (resembles(short, "prune")) doubt = doubt ? doubt : nr
-	if (short in private_word) close_network("off", nr)
+function judge_word(nr, word,    option, state) {
+	if (resembles(word, "prune")) doubt = doubt ? doubt : nr
+	if (word in private_word) close_network("off", nr)
 	if (network == "off") return
-	if (short in kind) {
-		if (is(short, "private")) close_network("off", nr)
-		else if (is(short, "inbound")) close_network("outbound", nr)
+	if (word in kind) {
+		if (is(word, "private")) close_network("off", nr)
+		else if (is(word, "inbound")) close_network("outbound", nr)
 		return
 	}
 	for (option in kind) {
 		if (!is(option, "private") && !is(option, "inbound")) continue
 		state = is(option, "private") ? "off" : "outbound"
-		if (resembles(short, option)) close_network(state, nr)
-		else if (length(option) >= 5 && index(short, option) && !near_other(short)) close_network(state, nr)
+		if (resembles(word, option)) close_network(state, nr)
+		else if (length(option) >= 5 && index(word, option) && !near_other(word))
+			close_network(state, nr)
 	}
 }
 function resembles(word, option,    n) {
@@ -109,7 +114,8 @@ function resembles(word, option,    n) {
 }
 # maxconnection is maxconnections misspelt, not connect
 function near_other(word,    option) {
-	for (option in kind) if (!is(option, "private") && !is(option, "inbound") && like(word, option, 2)) return 1
+	for (option in kind)
+		if (!is(option, "private") && !is(option, "inbound") && like(word, option, 2)) return 1
 	return 0
 }
 
@@ -152,10 +158,14 @@ function add(record) { record_of[++records] = record }
 # An option of bitcoind: sets name and value as they are kept; "" if it may pass, otherwise why not.
 function fault(    negated) {
 	negated = 0
-	if (!(name in kind)) if (name ~ /^no/ && substr(name, 3) in kind) { name = substr(name, 3); negated = 1 }
+	if (!(name in kind) && name ~ /^no/ && substr(name, 3) in kind) {
+		name = substr(name, 3)
+		negated = 1
+	}
 	if (is(name, "ignored")) return ""
 	if (!(name in kind) || (known != "" && !(name in is_known) && !is(name, "hidden"))) {
-		return name in kind && name ~ /^zmq/ ? "this bitcoind was built without ZeroMQ" : "bitcoind has no option of that name; check the spelling"
+		return name in kind && name ~ /^zmq/ ? "this bitcoind was built without ZeroMQ" : \
+			"bitcoind has no option of that name; check the spelling"
 	}
 	if (is(name, "deny")) return "not for node.conf: " reason[name]
 	if (negated) {
@@ -194,7 +204,8 @@ function read_line(nr, line,    text, why) {
 	if (text ~ /^\[/) {
 		section = substr(text, 2, length(text) - 2)
 		skipping = text !~ /\]$/ || !(section in chains)
-		if (skipping) reject(nr, line, "unknown section; its lines are ignored, too. Use [main], [test], [testnet4], [signet] or [regtest]")
+		if (skipping) reject(nr, line,
+			"unknown section; its lines are ignored, too. Use [main], [test], [testnet4], [signet] or [regtest]")
 		return
 	}
 	if (skipping) { reject(nr, line, "stands in an unknown section"); return }
@@ -203,17 +214,19 @@ function read_line(nr, line,    text, why) {
 	name = trim(substr(text, 1, index(text, "=") - 1))
 	value = trim(substr(text, index(text, "=") + 1))
 	if (name !~ /^[a-z0-9-]+$/) {
-		reject(nr, line, name ~ /^[a-z0-9]+\./ ? "write the option below its [section]" : "not an option's name")
+		reject(nr, line, name ~ /^[a-z0-9]+\./ ? "write the option below its [section]" : \
+			"not an option's name")
 		return
 	}
-	if (name ~ /^(hostname|filesystem|sshkey|ip|gateway|dns)$/ && !(name == "dns" && value ~ /^([01]|true|false)$/)) {
+	if (name ~ /^(hostname|filesystem|sshkey|ip|gateway|dns)$/ && !(name == "dns" &&
+		value ~ /^([01]|true|false)$/)) {
 		own_key(nr, line, name, value)
 		return
 	}
 	why = fault()
 	if (why != "") { reject(nr, line, why); return }
 	if (is(name, "ignored") || name in own) return
-	if (name == "chain" || (name in chains && kind[name] == "bool") || name == "testnet") { chain_line(nr, line); return }
+	if (name ~ /^(chain|regtest|signet|testnet|testnet4)$/) { chain_line(nr, line); return }
 	count++
 	kept[count] = name; kept_value[count] = value; kept_section[count] = section
 	kept_line[count] = line; kept_nr[count] = nr
@@ -224,7 +237,10 @@ function chain_line(nr, line) {
 		if (value == "0") return
 		value = name == "testnet" ? "test" : name
 	}
-	if (chain_nr && value != chain) { reject(nr, line, "the chain is set in line " chain_nr " already"); return }
+	if (chain_nr && value != chain) {
+		reject(nr, line, "the chain is set in line " chain_nr " already")
+		return
+	}
 	if (!chain_nr) chain_nr = nr
 	chain = value
 }
@@ -236,5 +252,8 @@ function chain_line(nr, line) {
 	sub(/\r$/, "", text)
 	pieces = split(text, piece, "\r")
 	if (!pieces) lines++
-	for (p = 1; p <= pieces; p++) { if (piece[p] !~ /^[ \t]*$/) said = 1; read_line(++lines, piece[p]) }
+	for (p = 1; p <= pieces; p++) {
+		if (piece[p] !~ /^[ \t]*$/) said = 1
+		read_line(++lines, piece[p])
+	}
 }

@@ -191,6 +191,18 @@ def test_reindex_chainstate_once(node: Node, shell: str) -> None:
     assert node.read("run/bitcoind/once.conf") == "reindex=1\n"
 
 
+def test_lost_file_does_not_wipe_again(node: Node, shell: str) -> None:
+    """The file with reindex=1, carried out long ago, comes back with the boot partition."""
+    marker = node.path / "var/lib/cairn/reindex-done"
+    marker.write_text("reindex\n")
+    for data in (None, b"", b"reindxe=1\n", b"reindex=1\n\0", b"reindex=1\n"):
+        (node.path / "boot/node.conf").unlink(missing_ok=True)
+        node.run(data, shell)
+        assert node.read("run/bitcoind/once.conf") == "", data
+    node.run("# taken out\n", shell)
+    assert not marker.exists()
+
+
 REFUSED = [
     ("noprune=0", "negated option takes 1 only"),
     ("noreindex=0", "negated option takes 1 only"),

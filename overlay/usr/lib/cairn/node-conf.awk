@@ -58,7 +58,7 @@ function say(nr, line, why) {
 	if (length(line) > 60) line = substr(line, 1, 57) "..."
 	sentence[nr] = "node.conf line " nr ": \"" line "\": " why "; the line is ignored."
 }
-# closes STATE: off is stronger than outbound; the first line that asks for it is named.
+# close_network STATE: off is stronger than outbound; the first line that asks for it is named.
 function close_network(state, nr) {
 	if (network == "off" || network == state) return
 	network = state

@@ -631,3 +631,14 @@ def test_prune_records(node: Node, text: str, prune: list[str], doubt: bool) -> 
     assert bool(node.records("prune-doubt")) is doubt
     if doubt:
         assert not [line for line in node.options() if "prune" in line]
+
+
+def test_zeromq_is_on_in_both_lanes() -> None:
+    """Lightning nodes and payment servers need it; the defaults of the two builds agree."""
+    script = (ROOT / "support/core-build").read_text()
+    assert "${CAIRN_ZMQ:-ON}" in script
+    assert "${CAIRN_ZMQ:-OFF}" not in script
+    config = (ROOT / "package/bitcoind-chainstate/Config.in").read_text()
+    option = config.split("config BR2_PACKAGE_BITCOIND_CHAINSTATE_ZMQ\n")[1].split("config ")[0]
+    assert "\tdefault y\n\tselect BR2_PACKAGE_ZEROMQ\n" in option
+    assert "libzmq3-dev\n" in (ROOT / "support/host-packages.txt").read_text()

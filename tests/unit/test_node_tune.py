@@ -177,6 +177,12 @@ def test_engine_by_class(machine: Machine, shell: str, kind: str) -> None:
         # both, one of them left behind
         ("nvme", "CURRENT lmdb/data.mdb outdated.lmdb", "leveldb"),
         ("sd", "CURRENT lmdb/data.mdb outdated.leveldb", "lmdb"),
+        # left behind, and the other one is gone: bitcoind goes on with it
+        ("nvme", "lmdb/data.mdb outdated.lmdb", "lmdb"),
+        ("nvme", "CURRENT lmdb/lock.mdb outdated.leveldb", "leveldb"),
+        # what is left of one whose removal was interrupted
+        ("nvme", "lmdb/data.mdb outdated.leveldb 000005.ldb", "lmdb"),
+        ("nvme", "lmdb/data.mdb CURRENT outdated.leveldb 000005.ldb", "lmdb"),
     ],
 )
 def test_engine_by_data(

@@ -36,9 +36,15 @@ database_engine() {
 	fi
 	coins=$1$2$(database_chain "$1")/chainstate
 	lmdb="" leveldb=""
-	# bitcoind marks what it has not kept up to date
-	[ ! -e "$coins/lmdb/data.mdb" ] || [ -e "$coins/outdated.lmdb" ] || lmdb=1
-	[ ! -e "$coins/CURRENT" ] || [ -e "$coins/outdated.leveldb" ] || leveldb=1
+	lmdb="" leveldb=""
+	[ ! -e "$coins/lmdb/data.mdb" ] || lmdb=1
+	[ ! -e "$coins/CURRENT" ] || leveldb=1
+	# Of two, bitcoind marks the one that it does not keep up to date, and bitcoin-dbconvert the
+	# one that it puts in place or removes. As in bitcoind, the mark of the only one says nothing.
+	if [ -n "$lmdb" ] && [ -n "$leveldb" ]; then
+		[ ! -e "$coins/outdated.lmdb" ] || lmdb=""
+		[ ! -e "$coins/outdated.leveldb" ] || leveldb=""
+	fi
 	if [ -n "$lmdb" ] && [ -z "$leveldb" ]; then
 		database_engine=lmdb
 		database_reason="the coins are there in it; node-convert@leveldb changes that"

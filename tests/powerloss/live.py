@@ -12,7 +12,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from check import Chain, check
 from node import Node
 from source import Source
 from volatile_disk import VolatileDisk
-from workload import BATCHES, Workload, written_back
+from workload import BATCHES, Workload, connections, written_back
 
 #: Seconds from mounting to the cut, at least and at most; the node's start is in it.
 SECONDS = 0.5, 6.0
@@ -32,10 +32,16 @@ class Campaign:
     """One node on one disk."""
 
     def __init__(
-        self, work: Path, start: Callable[..., Node], source: Source, peer: int, seed: int
+        self,
+        work: Path,
+        start: Callable[..., Node],
+        source: Source,
+        peers: Sequence[int],
+        seed: int,
     ) -> None:
-        """``start(datadir, option...)`` starts the daemon, ``peer`` is the source's P2P port."""
-        self._work, self._start, self._source, self._peer = work, start, source, peer
+        """``start(datadir, option...)`` starts the daemon, ``peers`` are ports of its peers."""
+        self._work, self._start, self._source = work, start, source
+        self._options = [BATCHES, *connections(peers)]
         self._random = random.Random(seed)
         self._chain = Chain(source.muhash, [])
         self._image = work / "disk.img"
@@ -59,7 +65,7 @@ class Campaign:
         """Until the power fails, which ends it with one error or another."""
         with (
             contextlib.suppress(Exception),
-            self._start(datadir, BATCHES, f"-connect=127.0.0.1:{self._peer}") as node,
+            self._start(datadir, *self._options) as node,
         ):
             self._node = node
             while not self._off.is_set():

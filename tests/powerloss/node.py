@@ -18,8 +18,12 @@ SMALL += ["-maxsigcachesize=1"]
 #: An old chain, checked from its first block; nothing but loopback.
 OFFLINE = ["-listen=0", "-dnsseed=0", "-minimumchainwork=0x00", "-assumevalid=0"]
 OFFLINE += ["-maxtipage=2000000000", "-persistmempool=0"]
-#: By chain. On regtest block files are so small that some are pruned.
-CHAINS = {"main": ["-prune=550"], "regtest": ["-chain=regtest", "-fastprune", "-prune=1"]}
+#: By chain. Block files are small: blocks that come early are in later files than the tip's, and
+#: on regtest some files are pruned.
+CHAINS = {
+    "main": ["-fastprune", "-prune=550"],
+    "regtest": ["-chain=regtest", "-fastprune", "-prune=1"],
+}
 #: After this long a connection for RPC is not used again.
 IDLE_SECONDS = 20
 

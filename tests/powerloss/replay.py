@@ -8,11 +8,11 @@ usage: tests/powerloss/replay.py record --engine E [--chain C] [--blocks N] [--s
        tests/powerloss/replay.py live   --engine E [--states CUTS]   real cuts, see live.py
 
 record syncs real blocks with bitcoind on a disk with a volatile cache (disk.py), writes a
-wallet, and keeps each request and each acknowledgement; with --chain regtest the blocks are
-made ones, full of coins, some are pruned, and once another chain takes over. check makes
-disks of the trace as a power cut could have left them, at any moment, with any part of what
-was not flushed; for each it runs fsck, mounts it, starts bitcoind and compares height, coins,
-blocks and wallet.
+wallet, and keeps each request and each acknowledgement. The blocks come from several peers, out
+of order (peers.py). With --chain regtest they are made ones, full of coins, some are pruned, and
+once another chain takes over. check makes disks of the trace as a power cut could have left them,
+at any moment, with any part of what was not flushed; for each it runs fsck, mounts it, starts
+bitcoind and compares height, coins, blocks and wallet.
 
 Needs root, and support/feeder with what it needs. Everything is below out/powerloss/ENGINE-CHAIN:
 trace, base.img, chain.json, replay.json, replay.md (lies.json, lies.md with --lies; live.*).
@@ -54,18 +54,28 @@ SPARE = 1100
 #: Blocks to sync, the default and the most: support/feeder's real blocks end soon after.
 BLOCKS = {"main": (12000, 13000), "regtest": (800, 5000)}
 LIES_STATES = 100
+#: From which the node gets its blocks, out of order: see peers.py.
+PEERS = 3
+
+
+def ports_of_peers(options: argparse.Namespace) -> list[int]:
+    """Behind the feeder's two ports and the workers'."""
+    return [options.port + 2 + options.workers + number for number in range(PEERS)]
 
 
 @contextlib.contextmanager
-def feeder(folder: Path, chain: str, port: int) -> Iterator[Rpc]:
-    """The stock daemon with the chain, in a new folder; its RPC."""
+def feeder(folder: Path, options: argparse.Namespace) -> Iterator[Rpc]:
+    """The stock daemon with the chain, in a new folder, and its peers; its RPC."""
+    chain, port = options.chain, options.port
     words = ["--dir", str(folder), "--port", str(port), "--network", chain]
+    words += ["--peers", " ".join(map(str, ports_of_peers(options))), "--seed", str(options.seed)]
     if subprocess.run([ROOT / "support/feeder", "start", *words], check=False).returncode:
         sys.exit("powerloss: the feeder did not start; see its message above")
     try:
         yield Rpc(port + 1, folder / ("" if chain == "main" else chain) / ".cookie")
     finally:
         subprocess.run([ROOT / "support/feeder", "stop", *words], check=False)
+        say("peers: " + (folder / "peers.log").read_text().splitlines()[-1])
 
 
 def record(options: argparse.Namespace) -> int:
@@ -79,7 +89,7 @@ def record(options: argparse.Namespace) -> int:
     for old in folder.iterdir():
         old.unlink()
     mounts.make_file_system(folder / "base.img")
-    with mounts.scratch() as work, feeder(work / "feeder", options.chain, options.port) as rpc:
+    with mounts.scratch() as work, feeder(work / "feeder", options) as rpc:
         source = Source(rpc, options.chain, options.seed)
         say(f"recording {options.engine}, {options.chain}, {blocks} blocks")
         reconstruct.copy(folder / "base.img", work / "disk.img")
@@ -91,7 +101,7 @@ def record(options: argparse.Namespace) -> int:
                 starter(options, work, options.port + 2),
                 workload.mark_on(disk.ask),
                 source,
-                options.port,
+                ports_of_peers(options),
                 blocks,
                 options.seed,
                 say,
@@ -113,10 +123,10 @@ def live(options: argparse.Namespace) -> int:
     results: list[dict[str, Any]] = []
     begin = time.monotonic()
     folder_of(options).mkdir(parents=True, exist_ok=True)
-    with mounts.scratch() as work, feeder(work / "feeder", "regtest", options.port) as rpc:
+    with mounts.scratch() as work, feeder(work / "feeder", options) as rpc:
         source = Source(rpc, "regtest", options.seed)
         start = starter(options, work, options.port + 2)
-        campaign = Campaign(work, start, source, options.port, options.seed)
+        campaign = Campaign(work, start, source, ports_of_peers(options), options.seed)
         with stoppable(results):
             for number in range(options.states):
                 result = {"number": number, **campaign.cut()}
@@ -162,7 +172,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", type=int, metavar="STATE", help="only the state of that number")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="with --only: keep its image")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="default: processors")
-    parser.add_argument("--port", type=int, default=18600, help="first of 3 + workers, 18600")
+    parser.add_argument("--port", type=int, default=18600, help="first of 5 + workers, 18600")
     parser.add_argument("--bitcoind", type=Path, default=OUT / "core/bin/bitcoind")
     options = parser.parse_args()
     if options.states < 1 or options.workers < 1:

@@ -13,7 +13,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from node import Node, RpcError
@@ -146,17 +146,22 @@ def written_back(folder: Path, seed: int) -> Iterator[None]:
         thread.join()
 
 
+def connections(peers: Sequence[int]) -> list[str]:
+    """Options of a node that has these P2P ports of this machine for peers."""
+    return [f"-connect=127.0.0.1:{peer}" for peer in peers]
+
+
 def run(
     datadir: Path,
     start: Callable[..., Node],
     mark: Mark,
     source: Source,
-    peer: int,
+    peers: Sequence[int],
     top: int,
     seed: int,
     say: Callable[[str], None],
 ) -> int:
-    """The whole workload: syncs from the node at P2P port ``peer`` up to height ``top``.
+    """The whole workload: syncs from the P2P ports ``peers`` up to height ``top``.
 
     ``start(datadir, option...)`` starts the daemon; ``say`` gets progress. Returns the height
     that it reached, which is larger.
@@ -168,7 +173,7 @@ def run(
         mark({"phase": phase})
         with (
             written_back(datadir, seed + phase),
-            start(datadir, BATCHES, f"-connect=127.0.0.1:{peer}") as node,
+            start(datadir, BATCHES, *connections(peers)) as node,
         ):
             workload.sync_to(node, top * (phase + 1) // PHASES)
             if source.grows and phase == PHASES // 2:

@@ -1,12 +1,13 @@
 *** Settings ***
 Documentation     Power cuts on a disk with a volatile write cache (docs/power-loss.md).
 ...               What was flushed survives; of the rest anything may, in any order, torn.
+...               The blocks come from three peers, out of order (tests/powerloss/peers.py).
 ...               Variables: CUTS  cuts for each engine during sync, SEED  of moments and outcomes,
 ...               TO_THE_TOP  go on to the last block after the last cut,
 ...               FILESYSTEM  ext4 or f2fs (f2fs on Buildroot's images only)
 Library           ${CURDIR}/lib/CutLog.py
 Resource          resources/node.resource
-Suite Setup       Start Feeder    ${FEEDER_PORT}
+Suite Setup       Start Main Feeder
 Suite Teardown    Run Keywords    Kill VM    AND    Stop Feeder
 Test Teardown     Run Keyword If Test Failed    Show What The Node Said
 
@@ -19,26 +20,32 @@ ${MACHINE}        powerloss
 ${SMP}            2
 @{POLICIES}       reorder    torn    drop-all    drop-some
 @{AIMS}           flush    sync    restart    boot
+# Ports of the peers on this machine, and those behind the first one as the guest sees them.
+${PEERS}          ${${FEEDER_PORT} + 5} ${${FEEDER_PORT} + 6} ${${FEEDER_PORT} + 7}
+${MORE_PEERS}     connect=10.0.2.100:8334\nconnect=10.0.2.100:8335
 # Few keys, for making them takes an emulated processor long. A small cache and small batches are written often; LMDB's file grows by the smallest step
 # and is compacted at each start.
-${LOSS_CONF}      SEPARATOR=\n    ${SYNC_CONF}prune=550    dbcache=4    dbbatchsize=20000    keypool=5    filesystem=${FILESYSTEM}    ${EMPTY}
+${LOSS_CONF}      SEPARATOR=\n    ${SYNC_CONF}${MORE_PEERS}    fastprune=1    prune=550    dbcache=4    dbbatchsize=20000    keypool=5    filesystem=${FILESYSTEM}    ${EMPTY}
 ${LEVELDB_CONF}   dbbackend=leveldb\n
 ${LMDB_CONF}      dbbackend=lmdb\ndbmapsize=1\ndbcompact=1\n
 # Each block has a file of its own.
-${BENCH_CONF}     SEPARATOR=\n    fastprune=1    prune=1    ${REGTEST_CONF}
+${BENCH_CONF}     SEPARATOR=\n    fastprune=1    prune=1    ${REGTEST_CONF}${MORE_PEERS}    ${EMPTY}
 # All but the 288 blocks that Core keeps.
 ${PRUNE}          node-cli pruneblockchain $(($(node-cli getblockcount) - 290)) >/dev/null
 # Its answer says that the coins up to this height have been written and flushed.
 ${FLUSH}          node-cli gettxoutsetinfo none | sed -n 's/.*"height": \\([0-9]*\\).*/\\1/p'
 
 *** Keywords ***
+Start Main Feeder
+    Start Feeder    ${FEEDER_PORT}    peers=${PEERS}    seed=${SEED}
+
 Show What The Node Said
     Run Keyword And Ignore Error    Guest    { journalctl -b --no-pager -o short-monotonic -u bitcoind | tail -n 60; systemctl --failed --no-pager; } >&2; false
 
 Start Machine
     [Documentation]    A text with an equals sign needs a variable: else it is taken for an option.
-    [Arguments]    ${conf}    ${feeder}=${FEEDER_PORT}    &{options}
-    Start VM    ${MACHINE}    ${conf}    feeder=${feeder}    volatile=${True}    seed=${SEED}    smp=${SMP}    &{options}
+    [Arguments]    ${conf}    &{options}
+    Start VM    ${MACHINE}    ${conf}    feeder=${PEERS}    volatile=${True}    seed=${SEED}    smp=${SMP}    &{options}
 
 Make Wallets
     [Documentation]    One with keys, one that watches a key of block 9, whose coins move in these blocks.
@@ -101,7 +108,17 @@ Recover
     Should Be True    ${height} >= ${flushed}    blocks that were flushed are lost
     System Is Running
     ${flushed}=    Coins Should Equal The Stock Node's
+    Blocks And Undo Data Should Be Whole    ${flushed}
     RETURN    ${flushed}
+
+Blocks And Undo Data Should Be Whole
+    [Documentation]    Those below this height that may not have been synced when the power failed: Core
+    ...    fetches 1024 blocks ahead. At its start it looks at the newest six only.
+    [Arguments]    ${height}
+    ${info}=    Node    getblockchaininfo
+    ${depth}=    Evaluate    max(1, min(1100, int($height) - $info['pruneheight']))
+    ${good}=    Node    verifychain    2    ${depth}
+    Should Be True    ${good}    blocks or undo data are lost
 
 Engines
     [Documentation]    Returns that of the databases, and the other one.
@@ -201,10 +218,12 @@ Heavy Blocks And Pruning Survive Power Cuts
     ...    deleted again and again; each flush is of several megabytes. The first file has the
     ...    chain's first 200 blocks, which are empty: from height 500 on something is pruned.
     [Tags]    long
-    ${chain}=    Start Bench Feeder    ${${FEEDER_PORT} + 2}    -blocks=500    -txs=300    -utxos=80000
+    # The same ports: one feeder has its peers at a time.
+    Stop Feeder
+    ${chain}=    Start Bench Feeder    ${${FEEDER_PORT} + 2}    -blocks=500    -txs=300    -utxos=80000    peers=${PEERS}    seed=${SEED}
     FOR    ${engine}    IN    leveldb    lmdb
         VAR    ${conf}    dbbackend=${engine}\n${BENCH_CONF}
-        Start Machine    ${conf}    feeder=${${FEEDER_PORT} + 2}
+        Start Machine    ${conf}
         Node Is Up
         Wait For Height    500    900
         ${flushed}=    Coins Should Equal The Stock Node's
@@ -222,7 +241,7 @@ Heavy Blocks And Pruning Survive Power Cuts
         ${height}=    Coins Should Equal The Stock Node's
         Should Be Equal    ${height}    ${chain}[height]
     END
-    [Teardown]    Run Keywords    Run Keyword If Test Failed    Show What The Node Said    AND    Stop Feeder    AND    Start Feeder    ${FEEDER_PORT}
+    [Teardown]    Run Keywords    Run Keyword If Test Failed    Show What The Node Said    AND    Stop Feeder    AND    Start Main Feeder
 
 A Lying Disk Is Found Out
     [Documentation]    The negative control: flushes are acknowledged and ignored. Damage must be seen,

@@ -95,7 +95,7 @@ class CairnVM:
         memory: int = 1024,
         smp: int = 2,
         disk_size: str = "8G",
-        feeder: int | None = None,
+        feeder: int | str | None = None,
         volatile: bool = False,
         seed: int = 0,
         lies: bool = False,
@@ -105,7 +105,8 @@ class CairnVM:
         """Starts a fresh copy of the image and waits until its shell answers.
 
         ``node_conf`` is the text of node.conf (default: the image's own file), ``memory``
-        is in MiB, ``disk_size`` what the disk grows to, ``feeder`` the port of a feeder.
+        is in MiB, ``disk_size`` what the disk grows to, ``feeder`` the port of a feeder, or the
+        ports of its peers in one word.
         ``volatile``: the disk has a volatile write cache (tests/powerloss/disk.py) with this
         ``seed``; ``lies``: it ignores flushes. ``screen``: the status screen is also drawn on
         tty1. ``wait``: for the shell's answer.
@@ -427,18 +428,25 @@ class CairnVM:
         self._run_host(str(ROOT / "support/feeder"), "start", *self.feeder_options, *more)
 
     @keyword
-    def start_feeder(self, port: int = 18655, network: str = "main") -> None:
+    def start_feeder(
+        self, port: int = 18655, network: str = "main", peers: str = "", seed: int = 1
+    ) -> None:
         """Starts the stock daemon on this machine's loopback.
 
-        On network ``main`` it has the real blocks, on ``regtest`` an empty chain.
+        On network ``main`` it has the real blocks, on ``regtest`` an empty chain. ``peers``: ports
+        on which peers hand on its blocks, out of order as ``seed`` says (support/feeder).
         """
-        self._start_feeder(ROOT / f"out/robot/feeder-{network}-{port}", port, network)
+        directory = ROOT / f"out/robot/feeder-{network}-{port}"
+        self._start_feeder(directory, port, network, "--peers", peers, "--seed", str(seed))
 
     @keyword
-    def start_bench_feeder(self, port: int, *options: str) -> dict[str, Any]:
+    def start_bench_feeder(
+        self, port: int, *options: str, peers: str = "", seed: int = 1
+    ) -> dict[str, Any]:
         """Starts the stock daemon with a bench chain of these options (support/chaingen).
 
-        Returns the chain's summary. Its scripts are open: no node has to skip them.
+        Returns the chain's summary. Its scripts are open: no node has to skip them. ``peers``,
+        ``seed``: see Start Feeder.
         """
         directory = ROOT / f"out/robot/feeder-bench-{port}"
         directory.mkdir(parents=True, exist_ok=True)
@@ -446,6 +454,7 @@ class CairnVM:
         command = [str(ROOT / "support/chaingen"), f"-out={blocks}", "-scripts=open", *options]
         chain = json.loads(self._run_host(*command))
         more = ("--blocks", str(blocks), "--top", str(chain["height"]))
+        more += ("--peers", peers, "--seed", str(seed))
         self._start_feeder(directory, port, "regtest", *more)
         return chain
 

@@ -23,9 +23,12 @@ ${SMP}            2
 # Ports of the peers on this machine, and those behind the first one as the guest sees them.
 ${PEERS}          ${${FEEDER_PORT} + 5} ${${FEEDER_PORT} + 6} ${${FEEDER_PORT} + 7}
 ${MORE_PEERS}     connect=10.0.2.100:8334\nconnect=10.0.2.100:8335
-# Few keys, for making them takes an emulated processor long. A small cache and small batches are written often; LMDB's file grows by the smallest step
-# and is compacted at each start.
-${LOSS_CONF}      SEPARATOR=\n    ${SYNC_CONF}${MORE_PEERS}    fastprune=1    prune=550    dbcache=4    dbbatchsize=20000    keypool=5    filesystem=${FILESYSTEM}    ${EMPTY}
+# Few keys, for making them takes an emulated processor long. Small block files: blocks that come
+# early are in later ones than the tip's. A small cache and small batches are written often; LMDB's
+# file grows by the smallest step and is compacted at each start.
+${LOSS_CONF}      SEPARATOR=\n
+...               ${SYNC_CONF}${MORE_PEERS}    fastprune=1    prune=550    dbcache=4
+...               dbbatchsize=20000    keypool=5    filesystem=${FILESYSTEM}    ${EMPTY}
 ${LEVELDB_CONF}   dbbackend=leveldb\n
 ${LMDB_CONF}      dbbackend=lmdb\ndbmapsize=1\ndbcompact=1\n
 # Each block has a file of its own.

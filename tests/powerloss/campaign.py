@@ -39,7 +39,7 @@ ENGINES = {"leveldb": "LevelDB", "lmdb": "LMDB"}
 #: Cuts of one machine. The real blocks last for about this many; then it has to reach the
 #: top, and its coins are compared.
 CUTS_A_MACHINE = 8
-#: Each machine's feeder has two ports, from here on.
+#: Each machine's feeder and its peers have eight ports, from here on, ten apart.
 FIRST_PORT = 18700
 
 

@@ -1,6 +1,8 @@
 # shellcheck shell=sh disable=SC2034 # its variables are for who sources it
-# What bitcoind-verdict can find out and do about damaged data. Sourced; ROOT is the prefix
-# of all paths, for tests. Rules and their reasons: docs/service.md.
+# What bitcoind-verdict and bitcoind-look can find out and do about an end of bitcoind.
+# Sourced; ROOT is the prefix of all paths, for tests. Rules and reasons: docs/service.md.
+library=$(dirname "$0")
+tab=$(printf '\t')
 
 # One automatic rebuild in this time. It is a judgement, not a measurement: longer than a
 # rebuild on a slow card, so that a card which damages what it was just given is not worn
@@ -28,6 +30,82 @@ device_errors() {
 	[ -n "$partition" ] || return 0
 	grep -E "error, dev $disk,|Buffer I/O error on dev $disk|EXT4-fs error \(device $partition\)|(EXT4|F2FS)-fs \($partition\):.*([Rr]emounting|I/O|data loss|[Cc]heckpoint error|inconsistent|corrupt)|Aborting journal on device $partition|JBD2: .*(error|fail).*$partition" |
 		grep -vE 'DISCARD|WRITE_ZEROES|SECURE_ERASE|operation not supported'
+}
+
+# device_says ROOT: the first of these, or nothing; data_device comes first.
+device_says() {
+	if [ -n "${CAIRN_KERNEL_LOG-}" ]; then
+		cat "$CAIRN_KERNEL_LOG"
+	else
+		journalctl --quiet --no-pager -o cat -k -b
+	fi | device_errors | head -n 1 | LC_ALL=C tr -c '\n -~' '?' | cut -c1-100 || :
+}
+
+# full ROOT: has the data partition less room than Core asks for? (50 MiB: CheckDiskSpace,
+# src/util/fs_helpers.cpp) nearly_full ROOT: so little that a step of growth may not fit? (2
+# GiB: LMDB asks for an eighth of its map) When it cannot be measured: no.
+full() { [ "$(room "$1")" -lt 51200 ]; }
+nearly_full() { [ "$(room "$1")" -lt 2097152 ]; }
+room() {
+	${CAIRN_DF:-df} -Pk "$1/var/lib/bitcoind" 2>/dev/null |
+		awk 'NR == 2 && $4 ~ /^[0-9]+$/ { room = $4 } END { print room == "" ? 2097152 : room }'
+}
+
+# addresses: the machine's own, to notice that they change
+addresses() { ${CAIRN_IP:-ip} -o addr show 2>/dev/null | awk '{ print $2, $4 }' || :; }
+
+# understand UP FAILED FILE COPY: what verdict.awk makes of these words
+understand() {
+	copy=$4 LC_ALL=C awk -v up="$1" -v failed="$2" -f "$library/verdict.awk" \
+		"$library/verdict.tsv" "$3"
+}
+
+# said_again ROOT SAID: did the last failure end with the same words? Notes them otherwise.
+said_again() {
+	if [ -e "$1/run/cairn/bitcoind.said" ] && [ "$(cat "$1/run/cairn/bitcoind.said")" = "$2" ]; then
+		return 0
+	fi
+	printf '%s\n' "$2" >"$1/run/cairn/bitcoind.said"
+	return 1
+}
+
+# put_file FILE: standard input becomes FILE, whole or not at all. The unit's umask hides
+# files; others have to read this one.
+put_file() {
+	cat >"$1.new"
+	chmod 644 "$1.new"
+	mv "$1.new" "$1"
+}
+
+# report ROOT SENTENCE: one printable line for the status screen, and the journal
+report() {
+	set -- "$1" "$(printf '%s' "$2" | LC_ALL=C tr -c ' -~' '?')"
+	printf '%s\n' "$2" | put_file "$1/run/cairn/bitcoind.report"
+	printf '%s\n' "$2"
+}
+# hold ROOT SENTENCE: reports it, keeps bitcoind stopped and ends the script
+hold() {
+	: >"$1/run/cairn/bitcoind.hold"
+	rm -f "$1/run/cairn/bitcoind.until-up"
+	report "$1" "$2"
+	exit 0
+}
+
+# damaged ROOT WHAT COPY: the chain is damaged, beyond doubt: it is rebuilt, once in a
+# while, or bitcoind stays stopped. COPY is how to save the wallets. Ends the script.
+damaged() {
+	rm -f "$1/run/cairn/bitcoind.said" "$1/run/cairn/bitcoind.ends"
+	rm -f "$1/run/cairn/bitcoind.until-up"
+	if rebuild_recent "$1"; then
+		on=$(date -u -d "@$rebuild_begun" +%Y-%m-%d 2>/dev/null) || on="lately"
+		hold "$1" "A database is damaged again ($2), after it was rebuilt already (begun $on): the card or disk is probably failing; bitcoind stays stopped. $3 To rebuild once more on this one, put reindex=1 into node.conf and reboot."
+	fi
+	begin_rebuild "$1" "$2" ||
+		hold "$1" "A database is damaged ($2) and the data partition cannot be written; bitcoind stays stopped. $3"
+	report "$1" "A database is damaged ($2); the node rebuilds it now by fetching and checking the chain again, which takes days on a card and hours on a fast disk; wallet and settings are kept."
+	${CAIRN_NODE_CONFIG:-node-config} || :
+	${CAIRN_SYSTEMCTL:-systemctl} --no-block start node-sync-done.timer || :
+	exit 0
 }
 
 # rebuild_recent ROOT: was an automatic rebuild begun lately, or has the last one never

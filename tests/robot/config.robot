@@ -99,6 +99,34 @@ A Lost File Of A Node With A Proxy Does Not Open The Network
     ${sockets}=    Listening Sockets
     List Should Not Contain Value    ${sockets}    tcp any 8333
 
+An Address That Is Not There Yet Is Waited For
+    [Documentation]    The cable comes late, and with it the address of bind=: the node says that
+    ...    it waits, refuses nothing, and starts by itself.
+    Shut Down
+    Put Node Conf    bind=10.0.2.15\n
+    Power On    wait=False
+    Pull Cable
+    Wait Until It Answers
+    Wait For Serial    ! The node waits for its network: an address in node.conf is not there yet    240
+    # a second attempt, too
+    Guest Should Succeed Within    240    test $(journalctl -b --no-pager -o cat -u bitcoind | grep -c '^The node waits for its network') -ge 2
+    Guest    test ! -e /run/cairn/bitcoind.refused && test ! -e /run/cairn/bitcoind.hold
+    Plug Cable
+    Wait For RPC    240
+    ${network}=    Node    getnetworkinfo
+    Should Be True    ${network}[networkactive]
+    Guest    grep -qi '0F02000A:208D' /proc/net/tcp
+    Guest    test ! -e /run/cairn/bitcoind.report
+
+A Name That Is Not Known Yet Is Waited For
+    [Documentation]    A proxy by name: never a refused option, whose node would have no network.
+    [Tags]    long
+    Shut Down
+    Put Node Conf    proxy=no.such.name.invalid:9050\n
+    Power On
+    Wait For Serial    ! The node waits for its network: a name in node.conf is not known yet    240
+    Guest    test ! -e /run/cairn/bitcoind.refused && test ! -e /run/cairn/bitcoind.hold
+
 Garbage Is Refused As A Whole
     [Tags]    long
     Shut Down

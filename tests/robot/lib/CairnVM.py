@@ -247,6 +247,21 @@ class CairnVM:
         if self.disk:
             self.disk.stop()
 
+    # -- network ---------------------------------------------------------------------
+
+    @keyword
+    def plug_cable(self, plugged: bool = True) -> None:
+        """Plugs the network's cable in, or pulls it; also of a machine that begins to boot."""
+        deadline = time.monotonic() + self._seconds(20)
+        while not (self.sockets / "qmp").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self._qmp("set_link", {"name": "net0", "up": plugged})
+
+    @keyword
+    def pull_cable(self) -> None:
+        """Pulls the network's cable."""
+        self.plug_cable(False)
+
     # -- errors of the disk ----------------------------------------------------------
 
     @keyword

@@ -162,6 +162,64 @@ def test_what_root_runs_stays_out_of_the_daemons_folders() -> None:
             assert not named or fine, f"{unit} runs {script.name}, line {number}: {text}"
 
 
+NAMES = [
+    "x; rm -rf ~",
+    "$(touch owned)",
+    "`touch owned`",
+    "a b",
+    "new\nline",
+    "\x1b[2Jx",
+    "\x9bx",
+    "'quote",
+    '"double',
+    "ümlaut",
+    "-oProxyCommand=x",
+    "a&b",
+    "a\\b",
+]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("above", ["", "wallets", "regtest/wallets"])
+def test_wallet_names(tmp_path: Path, shell: str, name: str, above: str) -> None:
+    """The advice that the owner pastes into a shell has no word of an intruder's."""
+    folder = tmp_path / "var/lib/bitcoind" / above / name
+    folder.mkdir(parents=True)
+    (folder / "wallet.dat").touch()
+    library = ROOT / "overlay/usr/lib/cairn/recovery.sh"
+    said = subprocess.run(
+        [*shell.split(), "-c", f". {library}; wallet_advice {tmp_path}"],
+        check=True,
+        capture_output=True,
+        cwd=tmp_path,
+        text=True,
+    ).stdout
+    below = f"/{above}" if above else ""
+    if name == "-oProxyCommand=x":  # behind a path it is no option, but = is not plain either
+        assert "Proxy" not in said
+    assert said == (
+        f"First copy the wallet to another computer (scp -r root@NODE:/var/lib/bitcoind{below} .). "
+    )
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_wallets_of_a_test_chain_are_found(tmp_path: Path, shell: str) -> None:
+    """Core keeps them below wallets/ of the chain's folder."""
+    for name in ("wallets/a", "testnet4/wallets/b"):
+        folder = tmp_path / "var/lib/bitcoind" / name
+        folder.mkdir(parents=True)
+        (folder / "wallet.dat").touch()
+    library = ROOT / "overlay/usr/lib/cairn/recovery.sh"
+    said = subprocess.run(
+        [*shell.split(), "-c", f". {library}; wallet_advice {tmp_path}"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert "bitcoind/wallets/a root@NODE:/var/lib/bitcoind/testnet4/wallets/b ." in said
+
+
 def test_the_owner_of_the_run_folder(place: Path) -> None:
     """tmpfiles.d keeps /run/bitcoind root's, so that nothing can be planted beside root's files.
 

@@ -61,3 +61,38 @@ def test_redirects_and_source_routes_are_off() -> None:
     assert shown[-2:] == ["2", "3"]
     assert len(shown) == 5 * 6 + 2
     assert {line.split(":")[1] for line in shown[:-2]} == {"0"}
+
+
+def sshd_config() -> dict[str, str]:
+    """sshd's settings: keys in small letters."""
+    text = (ROOT / "overlay/usr/share/cairn/sshd_config").read_text()
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return {key.lower(): value for key, value in (line.split(None, 1) for line in lines)}
+
+
+def test_ssh_forwards_nothing_but_rpc() -> None:
+    """The ports of RPC, as the daemon's source has them, on loopback; nothing the other way."""
+    config = sshd_config()
+    assert config["allowtcpforwarding"] == "local"
+    ports = {"8332", "18332", "48332", "38332", "18443"}
+    hosts = {"127.0.0.1", "localhost", "[::1]"}
+    assert set(config["permitopen"].split()) == {f"{h}:{p}" for h in hosts for p in ports}
+    assert config["permitlisten"] == "none"
+    for key in ("allowstreamlocalforwarding", "allowagentforwarding", "x11forwarding"):
+        assert config[key] == "no"
+    assert config["permittunnel"] == config["gatewayports"] == "no"
+    assert config["subsystem"] == "sftp internal-sftp"
+
+
+def test_ssh_keeps_the_door_free() -> None:
+    """Connections without a key are few and short."""
+    config = sshd_config()
+    assert int(config["logingracetime"]) <= 30
+    begin, rate, full = map(int, config["maxstartups"].split(":"))
+    assert begin <= 5
+    assert rate >= 30
+    assert full <= 10
+    assert int(config["persourcemaxstartups"]) < full / 2
+    # ssh-agent offers its keys one by one: with too few tries the right one comes too late
+    assert 3 <= int(config["maxauthtries"]) <= 6
+    assert int(config["maxsessions"]) <= 4

@@ -54,11 +54,13 @@ database_engine() {
 # dbbackend= in node.conf counts, which a new node follows. Figures: docs/tuning.md.
 # Sets   database_reserve  MiB      database_need  half a sentence for a disk that is too small
 database_reserve() {
-	engine=$(sed -n 's/^dbbackend=//p' "$1/run/bitcoind/bitcoin.conf" 2>/dev/null | head -n 1) || engine=""
+	engine=$(sed -n 's/^dbbackend=//p' "$1/run/bitcoind/bitcoin.conf" 2>/dev/null) || engine=""
 	case ${engine:-$database_engine} in
-	lmdb)
+	lmdb*)
 		database_reserve=26624
-		database_need="in LMDB mainnet's coins alone need about 26 GiB and will not fit: use a disk of 64 GB or more, or LevelDB (take dbbackend=lmdb out of node.conf; if the coins are in LMDB already, systemctl start node-convert@leveldb)"
+		database_need="in LMDB mainnet's coins alone need about 26 GiB and will not fit: use a disk of 64 GB"
+		database_need="$database_need or more, or LevelDB (take dbbackend=lmdb out of node.conf; if the coins are"
+		database_need="$database_need in LMDB already, systemctl start node-convert@leveldb)"
 		;;
 	*)
 		database_reserve=16384

@@ -18,7 +18,10 @@ function set(name, value) {
 	if (section == "") { if (!(name in above)) above[name] = value }
 	else if (!((section, name) in below)) below[section, name] = value
 }
-function has(name) { return (chain, name) in below || (name in above && (chain == "main" || name !~ /^(bind|connect)$/)) }
+function has(name) {
+	if ((chain, name) in below) return 1
+	return name in above && (chain == "main" || name !~ /^(bind|connect)$/)
+}
 function value(name) { return (chain, name) in below ? below[chain, name] : above[name] }
 
 BEGIN { chain = "main"; section = "" }
@@ -41,8 +44,11 @@ text ~ /^#/ || text !~ /=/ { next }
 }
 END {
 	if (has("listen")) listens = value("listen") == "1"
-	else listens = !has("connect") && (!has("proxy") || value("proxy") == "0" || value("proxy") == "") &&
-		(!has("maxconnections") || value("maxconnections") + 0 > 0)
+	else {
+		proxy = has("proxy") && value("proxy") != "" && value("proxy") != "0"
+		alone = has("maxconnections") && value("maxconnections") + 0 <= 0
+		listens = !has("connect") && !proxy && !alone
+	}
 	add = listens && !has("bind") && !has("whitebind")
 	for (i = 1; i <= NR; i++) {
 		if (add && chain == "main" && i == first) { print "bind=0.0.0.0\nbind=[::]"; add = 0 }

@@ -40,10 +40,10 @@ Every Unit Of Ours Is Confined
 Root Does Not Read A File That Somebody Else Named
     [Documentation]    The cookie's folder is user bitcoin's: a link there may lead anywhere.
     ${result}=    Guest Result    node-cli -rpccookiefile=/etc/shadow getblockcount
-    Should Contain    ${result.stderr}    Could not locate RPC credentials
+    Should Contain    ${result.stderr}    Failed to read cookie file
     Guest    ln -s /etc/shadow /run/bitcoind/rpc/link
     ${result}=    Guest Result    node-cli -rpccookiefile=/run/bitcoind/rpc/link getblockcount
-    Should Contain    ${result.stderr}    Could not locate RPC credentials
+    Should Contain    ${result.stderr}    Failed to read cookie file
     Guest    rm /run/bitcoind/rpc/link
 
 The End Of The Sync Is Asked For Without Rights And Noted With Root's
@@ -52,8 +52,8 @@ The End Of The Sync Is Asked For Without Rights And Noted With Root's
     ${failed}=    Guest    systemctl is-failed node-sync-done || true
     Should Be Equal    ${failed}    inactive
     # an answer as at the end of the sync, to user node-status only
-    Guest    printf '%s\\n' '#!/bin/sh' '[ $(id -u) = 834 ] || exit 1' 'printf "{\\n%2s\\"chain\\": \\"main\\",\\n%2s\\"initialblockdownload\\": false\\n"' > /run/answer && chmod 755 /run/answer
-    Guest    mkdir -p /run/systemd/system/node-sync-done.service.d && printf '[Service]\\nEnvironment=NODE_CLI=/run/answer\n' > /run/systemd/system/node-sync-done.service.d/t.conf && systemctl daemon-reload
+    Guest    printf '%s\\n' '#!/bin/sh' '[ $(id -u) = 834 ] || exit 1' 'printf "{\\n%2s\\"chain\\": \\"main\\",\\n%2s\\"initialblockdownload\\": false\\n"' > /run/answer
+    Guest    mkdir -p /run/systemd/system/node-sync-done.service.d && printf '[Service]\\nEnvironment="NODE_CLI=sh /run/answer"\\n' > /run/systemd/system/node-sync-done.service.d/t.conf && systemctl daemon-reload
     Guest    systemctl start node-sync-done && test -s /var/lib/cairn/initial-sync-done
     Guest Should Succeed Within    60    systemctl is-active bitcoind && test $(systemctl show bitcoind -p MainPID | cut -d= -f2) != ${before}
     Node Is Up

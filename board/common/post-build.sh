@@ -33,4 +33,7 @@ VERSION_ID=$version
 VARIANT_ID=${2:?usage: post-build.sh TARGET_DIR BOARD}
 PRETTY_NAME="Cairn $version"
 EOF
+# No clock of a node is behind this (node-status). Buildroot sets the variable to the date of its
+# own release, so that the same sources give the same image.
+echo "${SOURCE_DATE_EPOCH:-$(date +%s)}" >"$target/usr/share/cairn/built"
 ln -sf ../usr/lib/os-release "$target/etc/os-release"

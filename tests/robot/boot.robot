@@ -73,6 +73,19 @@ Memory Settings Are In Force
     ${dirty}=    Guest    cat /proc/sys/vm/dirty_bytes
     Should Be True    ${dirty} > 16000000
 
+Nobody On The Network Decides On Routes
+    [Documentation]    Each port and family; systemd-networkd does not undo it.
+    ${on}=    Guest    cd /proc/sys/net; grep -H . ipv4/conf/*/accept_redirects ipv4/conf/*/secure_redirects ipv4/conf/*/send_redirects ipv4/conf/*/accept_source_route ipv6/conf/*/accept_redirects ipv6/conf/*/accept_source_route | grep -v ':0$' || true
+    Should Be Empty    ${on}
+
+No Address Carries The MAC
+    ${addresses}=    Guest    ip -o -6 addr show scope link
+    Should Contain    ${addresses}    fe80:
+    ${all}=    Guest    ip -o -6 addr show
+    Should Not Contain    ${all}    ff:fe
+    ${temporary}=    Guest    cat /proc/sys/net/ipv6/conf/e*/use_tempaddr
+    Should Be Equal    ${temporary}    2
+
 Second Boot Keeps The Data
     Guest    echo kept >/var/lib/cairn/marker && sync
     Reboot

@@ -52,6 +52,6 @@ More Memory Gives More Cache And The User Wins
     Start VM    tune2    dbcache=123\n    memory=2048
     Node Is Up
     ${dbcache}=    Tuned    dbcache
-    Should Be True    ${dbcache} > 2 * ${SMALL}
+    Should Be True    ${dbcache} > 1.3 * ${SMALL}
     ${cache}=    Cache In Use
     Should Be Equal As Integers    ${cache}    123

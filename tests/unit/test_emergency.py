@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
     [
         ("var.mount loaded failed failed /var\nx.service loaded", "var.mount, x.service"),
         ("", "see"),
+        ("\x1b[2Jlabel\x9b\u202e.mount loaded failed", "?[2Jlabel"),
     ],
 )
 def test_each_console_says_it(
@@ -35,5 +37,6 @@ def test_each_console_says_it(
     said = subprocess.run(command, check=True, env=env, capture_output=True, text=True).stdout
     assert len(said.splitlines()) == 1
     assert words in said
+    assert re.fullmatch("[ -~]*\n", said)
     for console in ("tty1", "ttyS0"):
         assert f"! {said.strip()}" in (tmp_path / "dev" / console).read_text()

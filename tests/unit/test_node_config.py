@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -66,9 +67,11 @@ class Node:
 
     def options(self) -> list[str]:
         """The user's part of the generated bitcoin.conf, and the chain if it is not main."""
-        lines = self.read("run/bitcoind/bitcoin.conf").splitlines()
+        text = self.read("run/bitcoind/bitcoin.conf")
+        # for a test chain listening.awk adds them in a section of their own
+        text = re.sub(r"(?m)^\[\w+\]\nbind=0\.0\.0\.0\n", "", text)
         own = ("#", "includeconf=", "chain=main", *BINDS)
-        return [line for line in lines if not line.startswith(own)]
+        return [line for line in text.splitlines() if not line.startswith(own)]
 
     def records(self, name: str) -> list[str]:
         """The values of one record."""
@@ -295,15 +298,23 @@ def test_automatic_rebuild(node: Node) -> None:
         ("nolisten=1", False),
         ("connect=192.0.2.1", False),
         ("proxy=192.0.2.1:9050", False),
-        ("regtest=1", False),
+        ("maxconnections=0", False),
+        ("whitebind=192.0.2.1:8333", False),
+        ("listen=1\nproxy=192.0.2.1:9050", True),
+        ("regtest=1", True),
+        ("regtest=1\n[regtest]\nlisten=0", False),
         ("[main]\nport=8444", True),
         ("[main]\nbind=192.0.2.1", False),
         ("[regtest]\nbind=192.0.2.1", True),
     ],
 )
-def test_binds(node: Node, line: str, bound: bool) -> None:
-    """The node listens on its port only, unless the user or Core's rules say otherwise."""
-    node.run(line)
+@pytest.mark.parametrize("shell", SHELLS)
+def test_binds(node: Node, shell: str, line: str, bound: bool) -> None:
+    """The node listens on its port only, unless the user or Core's rules say otherwise.
+
+    tests/hostile/test_listening.py asks the daemon.
+    """
+    node.run(line, shell)
     assert all(bind in node.read("run/bitcoind/bitcoin.conf") for bind in BINDS) is bound
 
 
@@ -381,7 +392,7 @@ def test_real_daemon_starts_on_what_is_left(node: Node, root: Path, tmp_path: Pa
     (node.path / "run/bitcoind").mkdir(parents=True)
     (node.path / "run/bitcoind/tuned.conf").write_text("prune=999\nmaxmempool=60\n")
     lines = [line for line, _ in BAD if not line.startswith("[") and "prun" not in line.lower()]
-    node.run("\n".join(["regtest=1", "prune=777", *lines, "[moon]", "dbcache=8"]))
+    node.run("\n".join(["regtest=1", "listen=0", "prune=777", *lines, "[moon]", "dbcache=8"]))
     log = "\n".join(start_daemon(node, tmp_path))
     assert "Done loading" in log
     assert "Prune configured to target 777 MiB" in log

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -52,9 +54,11 @@ def systemctl(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     return tools
 
 
-def state(tools: Path, active: str, sub: str) -> None:
+def state(tools: Path, active: str, sub: str, text: bytes = b"") -> None:
     """Sets what the made-up systemctl says of bitcoind."""
-    (tools / "systemctl").write_text(f"#!/bin/sh\necho ActiveState={active}\necho SubState={sub}\n")
+    said = f"ActiveState={active}\nSubState={sub}\nStatusText=".encode() + text + b"\n"
+    (tools / "said").write_bytes(said)
+    (tools / "systemctl").write_text(f"#!/bin/sh\ncat {tools}/said\n")
     (tools / "systemctl").chmod(0o755)
 
 
@@ -172,6 +176,132 @@ def test_many_reports_fit(root: Path, tree: Path) -> None:
     (tree / "run/cairn/node-conf.report").write_text("node.conf line 1: " + "x " * 400 + "\n")
     text = screen(root, tree, "dash", "exit 1")
     assert len(text.splitlines()) <= 24
+
+
+#: A new title, a cleared screen, an 8-bit CSI, its UTF-8 form, a bell, other letters, a reversed
+#: text direction, a way back to the line's begin, a NUL.
+HOSTILE = (
+    b"\x1b]0;owned\x07\x1b[2J\x9b31m\xc2\x9b1A\xc3\xa4\xe2\x80\xae\rroot@attic\x00\x08\t\x0e\x7f"
+)
+
+
+@pytest.mark.parametrize("shell", ["dash", "busybox sh"])
+@pytest.mark.parametrize("source", ["files", "systemd", "rpc", "error", "starting", "ip"])
+def test_nothing_steers_the_terminal(
+    root: Path, tree: Path, systemctl: Path, shell: str, source: str
+) -> None:
+    """Whatever a source says, the screen is printable ASCII of 80x24."""
+    hostile = HOSTILE.replace(b"\x00", b"") if source in ("rpc", "ip") else HOSTILE
+    answer = json.dumps(STATE, indent=2).encode()
+    fails = ""
+    if source == "files":
+        for name in (
+            "hostname",
+            "bitcoin.conf",
+            "tuned.conf",
+            "report",
+            "rebuild",
+            "temp",
+            "meminfo",
+        ):
+            path = {
+                "hostname": "proc/sys/kernel/hostname",
+                "report": "run/cairn/data-format.report",
+                "rebuild": "var/lib/cairn/rebuild",
+                "temp": "sys/class/thermal/thermal_zone0/temp",
+                "meminfo": "proc/meminfo",
+            }.get(name, f"run/bitcoind/{name}")
+            (tree / path).parent.mkdir(parents=True, exist_ok=True)
+            prefix = {"rebuild": b"what=", "meminfo": b"MemTotal: ", "report": b""}.get(
+                name, b"prune="
+            )
+            (tree / path).write_bytes(prefix + hostile * 9 + b"\n" + hostile + b"\n! x" * 30)
+    elif source == "systemd":
+        state(systemctl, "active", "running", hostile * 9)
+    elif source == "rpc":
+        for field in (b'"main"', b"14131", b"900000", b"0.2512", b"7340032", b"true", b"none"):
+            answer = answer.replace(field, field[:-1] + hostile + field[-1:])
+    elif source == "ip":
+        (systemctl / "said-ip").write_bytes(b"2: eth0 inet " + hostile + b"/24 scope\n")
+        (systemctl / "ip").write_text(f"#!/bin/sh\ncat {systemctl}/said-ip\n")
+        (systemctl / "ip").chmod(0o755)
+    else:
+        if source == "starting":
+            state(systemctl, "activating", "start")
+        answer, fails = b"error code: -28\nerror message:\n" + hostile, "; exit 1"
+    (tree / "answer").write_bytes(answer)
+    command = tree / "cli"
+    command.write_text(f"#!/bin/sh\ncat {tree}/answer{fails}\n")
+    command.chmod(0o755)
+    shown = subprocess.run(
+        [*shell.split(), str(root / "overlay/usr/bin/node-status"), "--once", "--root", str(tree)],
+        check=True,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "NODE_CLI": str(command)},
+    ).stdout
+    assert re.fullmatch(rb"[ -~\n]*", shown), shown
+    assert len(shown.splitlines()) <= 24
+    assert max(map(len, shown.splitlines())) <= 79
+    assert b"up          " in shown
+
+
+@pytest.mark.parametrize("shell", ["dash", "busybox sh"])
+def test_warnings_of_core_are_shown(root: Path, tree: Path, shell: str) -> None:
+    """Core's own warnings stand among the sentences, each as one."""
+    answer = STATE | {"warnings": ['Unknown new "rules" activated', "The disk is full."]}
+    (tree / "state.json").write_text(json.dumps(answer, indent=2))
+    text = screen(root, tree, shell, f"cat {tree}/state.json")
+    assert '! Bitcoin Core warns: Unknown new \\"rules\\" activated\n' in text
+    assert "! Bitcoin Core warns: The disk is full.\n" in text
+    (tree / "state.json").write_text(json.dumps(STATE | {"warnings": []}, indent=2))
+    assert "warns" not in screen(root, tree, shell, f"cat {tree}/state.json")
+
+
+DAY = 86400
+
+
+@pytest.mark.parametrize("shell", ["dash", "busybox sh"])
+@pytest.mark.parametrize(
+    ("built", "tip", "more", "words"),
+    [
+        (-30 * DAY, -3600, {}, ""),
+        (10 * DAY, -3600, {}, "before this image was made"),
+        (None, 4 * 3600, {}, "the newest blocks are of"),
+        (-30 * DAY, -40 * DAY, {"headers": 14131}, "either the clock is wrong, or"),
+        # in the initial sync, on a test chain, or without an answer old blocks say nothing
+        (-30 * DAY, -40 * DAY, {}, ""),
+        (-30 * DAY, -40 * DAY, {"headers": 14131, "chain": "regtest"}, ""),
+        (-30 * DAY, None, {}, ""),
+    ],
+)
+def test_a_wrong_clock_is_shown(
+    root: Path,
+    tree: Path,
+    shell: str,
+    built: int | None,
+    tip: int | None,
+    more: dict[str, object],
+    words: str,
+) -> None:
+    """The clock is compared with the image's date and with the chain."""
+    now = int(time.time())
+    if built is not None:
+        (tree / "usr/share/cairn").mkdir(parents=True)
+        (tree / "usr/share/cairn/built").write_text(f"{now + built}\n")
+    answer = STATE | ({} if tip is None else {"mediantime": now + tip}) | more
+    (tree / "state.json").write_text(json.dumps(answer, indent=2))
+    text = (
+        screen(
+            root,
+            tree,
+            shell,
+            f"case $1 in getblockchaininfo) cat {tree}/state.json ;; *) echo 8 ;; esac",
+        )
+        .replace("\n", " ")
+        .replace("  ", " ")
+    )
+    assert ("clock" in text) == bool(words)
+    assert words in text
 
 
 def test_wrong_option(root: Path) -> None:

@@ -198,6 +198,69 @@ def test_engine_by_data(
     assert machine.settings()["dbbackend"] == engine
 
 
+#: MiB beside what tuned.conf sets. System: 56 used by all but bitcoind, and the journal's 32
+#: (docs/images.md, journald.conf.d). bitcoind: 127 anonymous memory beyond its cache, mempool and
+#: batches in sd-1g (docs/performance.md), and mainnet's block index, 0.93 million of 208 bytes.
+SYSTEM, DAEMON = 128, 320
+SIZES = [*range(460, 1000, 60), *range(1000, 4200, 240), 7900, 15900, 32000, 65536]
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["sync", "tip"])
+@pytest.mark.parametrize("ram", SIZES)
+def test_memory_is_not_spent_twice(machine: Machine, ram: int, done: bool) -> None:
+    """All reserves together leave an eighth of the memory to the page cache.
+
+    Machines of less than 900 MiB count on a quarter more, from swap: half of RAM, packed 2:1.
+    """
+    machine.memory(ram)
+    machine.disk("sd", 29000)
+    if done:
+        machine.write("var/lib/cairn/initial-sync-done", "")
+    assert machine.run("dash").returncode == 0
+    chosen = {name: int(value) for name, value in machine.settings().items() if value.isdigit()}
+    peers = chosen["maxconnections"] * 3 // 2
+    batches = 2 * chosen["dbbatchsize"] // 1048576
+    used = SYSTEM + DAEMON + peers + batches + chosen["maxmempool"] + chosen["dbcache"]
+    there = ram + (ram // 4 if ram < 900 else 0)
+    assert used + ram // 8 <= there
+    assert chosen["dbcache"] <= oversized(ram)
+    assert chosen["maxmempool"] >= 5  # Core's least
+    assert chosen["maxconnections"] >= 12  # ten to others, one for a test, one feeler
+
+
+def oversized(ram: int) -> int:
+    """The largest dbcache of which Core does not warn (ShouldWarnOversizedDbCache)."""
+    return 450 if ram < 2048 else ram * 75 // 100
+
+
+def test_the_rule_is_cores(root: Path) -> None:
+    """The rule above is the source's: Core reads MemTotal itself, a test cannot give it less."""
+    source = root / "out/core/source/src"
+    if not source.exists():  # beside the daemon that another tree built
+        source = Path(os.environ["CAIRN_BITCOIND"]).parents[1] / "source/src"
+    rule = "(total_ram < 2_GiB) ? DEFAULT_DB_CACHE : (total_ram / 100) * 75"
+    assert rule in (source / "node/caches.h").read_text()
+    assert "DEFAULT_DB_CACHE{DEFAULT_KERNEL_CACHE}" in (source / "node/caches.h").read_text()
+    assert "DEFAULT_KERNEL_CACHE{450_MiB}" in (source / "kernel/caches.h").read_text()
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("chosen", [False, True], ids=["by data", "by node.conf"])
+@pytest.mark.parametrize(("disk", "prune"), [(29000, 550), (58000, 13146), (476000, 207516)])
+def test_room_for_lmdb(machine: Machine, shell: str, chosen: bool, disk: int, prune: int) -> None:
+    """LMDB's file takes more room than LevelDB's tables; where it will not fit, that is said."""
+    machine.disk("sd", disk)
+    machine.converter()
+    if chosen:
+        machine.write("run/bitcoind/bitcoin.conf", "dbbackend=lmdb\n")
+    else:
+        machine.write("var/lib/bitcoind/chainstate/lmdb/data.mdb", "")
+    assert machine.run(shell).returncode == 0
+    assert machine.settings()["prune"] == str(prune)
+    words = "in LMDB mainnet's coins alone need about 26 GiB and will not fit"
+    assert (words in machine.report()) == (disk < 30000)
+
+
 def test_table_is_complete() -> None:
     """All RAM sizes and all classes are in the table."""
     assert {(row[0], row[1]) for row in TABLE} == {
@@ -235,7 +298,7 @@ def test_nothing_readable(tmp_path: Path, root: Path, shell: str) -> None:
     assert settings["prune"] == "550"
     assert settings["par"] == "1"
     assert settings["maxconnections"] == "20"
-    assert settings["dbcache"] == "336"
+    assert settings["dbcache"] == "319"
     for words in (
         "size of the memory",
         "number of processors",
@@ -266,7 +329,7 @@ def test_too_small(machine: Machine, shell: str) -> None:
     machine.disk("sd", 7000)
     assert machine.run(shell).returncode == 0
     assert machine.settings()["prune"] == "550"
-    assert machine.settings()["dbcache"] == "100"
+    assert machine.settings()["dbcache"] == "36"
     assert "480 MiB of memory; a node needs 1 GB" in machine.report()
     assert "use a disk of 32 GB or more" in machine.report()
 

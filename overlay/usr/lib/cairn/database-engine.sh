@@ -54,6 +54,25 @@ database_engine() {
 	fi
 }
 
+# database_reserve ROOT: the room to keep for mainnet's coins; database_engine comes first, but
+# dbbackend= in node.conf counts, which a new node follows. Figures: docs/tuning.md.
+# Sets   database_reserve  MiB      database_need  half a sentence for a disk that is too small
+database_reserve() {
+	engine=$(sed -n 's/^dbbackend=//p' "$1/run/bitcoind/bitcoin.conf" 2>/dev/null) || engine=""
+	case ${engine:-$database_engine} in
+	lmdb*)
+		database_reserve=26624
+		database_need="in LMDB mainnet's coins alone need about 26 GiB and will not fit: use a disk of 64 GB"
+		database_need="$database_need or more, or LevelDB (take dbbackend=lmdb out of node.conf; if the coins are"
+		database_need="$database_need in LMDB already, systemctl start node-convert@leveldb)"
+		;;
+	*)
+		database_reserve=16384
+		database_need="mainnet's coins alone need about 16 GiB: use a disk of 32 GB or more"
+		;;
+	esac
+}
+
 # database_options ROOT DATADIR CLASS: writes the choice with node-tune's option()
 database_options() {
 	database_engine "$@"

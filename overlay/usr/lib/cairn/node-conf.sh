@@ -47,8 +47,6 @@ node_conf_parse() {
 
 # bitcoin_conf ROOT RECORDS: prints bitcoind's configuration. With the network not on, the
 # records have no option that would say otherwise than the lines in front.
-# The two bind= lines: without them Core also listens on 127.0.0.1:8334 for an onion service
-# that is off. Not where its own rules, or the user's, decide what listens.
 bitcoin_conf() {
 	awk -v root="$1" '
 	$1 == "chain" { chain = $2 }
@@ -59,7 +57,6 @@ bitcoin_conf() {
 		if ($2 != at && $2 != "-") options = options "[" $2 "]\n"
 		at = $2
 		options = options line "\n"
-		if (line ~ /^(no)?(bind|whitebind|listen|connect|proxy|onion|onlynet|i2psam)=|^maxconnections=0$/) decided = 1
 	}
 	END {
 		print "# Written by node-config at boot from node.conf; changes here are lost."
@@ -69,9 +66,8 @@ bitcoin_conf() {
 		print "chain=" chain
 		if (network != "on" && network != "outbound") print "networkactive=0"
 		if (network != "on") print "listen=0\nlistenonion=0\nnatpmp=0\ni2pacceptincoming=0"
-		else if (chain == "main" && !decided) print "bind=0.0.0.0\nbind=[::]"
 		printf "%s", options
-	}' "$2"
+	}' "$2" | awk -f "$node_conf_here/listening.awk"
 }
 
 # lasting FILE: standard input becomes FILE on the data partition, whole or not at all, also

@@ -135,10 +135,19 @@ begin_rebuild() {
 }
 
 # wallet_advice ROOT: how to save the wallets, if there are any: the folders of the first
-# three, below the data folder or, on a test chain, below that chain's.
+# three, below the data folder or, on a test chain, below that chain's. The owner copies this
+# to a shell, and whoever can write to the data folder chooses the names: in place of one with
+# anything but letters, digits and ._- stands the folder that it is in.
 wallet_advice() {
-	for file in "$1"/var/lib/bitcoind/*/wallet.dat "$1"/var/lib/bitcoind/*/*/wallet.dat; do
-		[ ! -f "$file" ] || printf '%s\n' "${file%/wallet.dat}"
-	done | head -n 3 | sed "s,^$1, root@NODE:," | tr -d '\n' |
+	data=$1/var/lib/bitcoind
+	for file in "$data"/*/wallet.dat "$data"/*/*/wallet.dat "$data"/*/*/*/wallet.dat; do
+		[ -f "$file" ] || continue
+		folder=${file%/wallet.dat}
+		folder=${folder#"$data"}
+		while :; do
+			case $folder in *[!A-Za-z0-9._/-]*) folder=${folder%/*} ;; *) break ;; esac
+		done
+		printf ' root@NODE:/var/lib/bitcoind%s\n' "$folder"
+	done | awk '!seen[$0]++' | head -n 3 | tr -d '\n' |
 		sed 's/.*/First copy the wallet to another computer (scp -r& .). /'
 }

@@ -1,0 +1,81 @@
+"""How much harm each of our services could do: `systemd-analyze security`, without a system."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+UNITS = ROOT / "overlay/usr/lib/systemd/system"
+#: Above this a unit says in itself how much and why: "# Exposure up to N.N: reason".
+BOUND = 3.0
+#: Links are masks (to /dev/null).
+OURS = sorted(path.name for path in UNITS.glob("*.service") if not path.is_symlink())
+DROP_INS = sorted(path.parent.name for path in UNITS.glob("*.service.d/*.conf"))
+
+
+def exposure(root: Path, unit: str) -> float:
+    """The score of a unit in a root folder: 0.0 (locked up) to 10.0."""
+    command = ["systemd-analyze", "security", "--offline=true", f"--root={root}", "--no-pager"]
+    said = subprocess.run([*command, unit], check=False, capture_output=True, text=True)
+    match = re.search(r"Overall exposure level for \S+: ([0-9.]+)", said.stdout)
+    assert match, said.stdout + said.stderr
+    return float(match[1])
+
+
+def allowed(text: str) -> float:
+    """What a unit's text says it may score."""
+    match = re.search(r"(?m)^# Exposure up to ([0-9.]+): \S+ \S+ \S+", text)
+    return float(match[1]) if match else BOUND
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The overlay's units, and the machine's own that have drop-ins of ours."""
+    root = tmp_path_factory.mktemp("image")
+    shutil.copytree(ROOT / "overlay/usr/lib/systemd", root / "usr/lib/systemd", symlinks=True)
+    for folder in DROP_INS:
+        base = re.sub(r"@.*\.service", "@.service", folder.removesuffix(".d"))
+        if (there := Path("/usr/lib/systemd/system") / base).exists():
+            shutil.copy(there, root / "usr/lib/systemd/system" / base)
+    return root
+
+
+@pytest.mark.parametrize("unit", OURS)
+def test_unit(image: Path, unit: str) -> None:
+    """Each unit of ours is confined, or says why it is not."""
+    bound = allowed((UNITS / unit).read_text())
+    assert exposure(image, unit.replace("@.", "@x.")) <= bound
+
+
+@pytest.mark.parametrize("folder", DROP_INS)
+def test_drop_in(image: Path, folder: str) -> None:
+    """Where a drop-in runs something in a unit of systemd's, likewise."""
+    text = "".join(path.read_text() for path in (UNITS / folder).glob("*.conf"))
+    unit = folder.removesuffix(".d")
+    if "Exec" not in text:
+        return
+    bound = allowed(text)
+    if bound == BOUND or (image / "usr/lib/systemd/system" / unit).exists():
+        assert exposure(image, unit) <= bound
+
+
+def test_the_rights_of_root_are_counted() -> None:
+    """No unit that runs as root keeps all capabilities, or one to read or write any file.
+
+    That right is what would make a link worth planting.
+    """
+    for unit in OURS:
+        text = (UNITS / unit).read_text()
+        bound = re.findall(r"(?m)^CapabilityBoundingSet=(.*)$", text)
+        if unit == "cairn-sshd.service":
+            continue
+        assert len(bound) == 1, unit
+        rights = set(bound[0].split())
+        if unit == "node-tune.service":  # asks for files of user bitcoin, and opens none
+            rights.discard("CAP_DAC_READ_SEARCH")
+        assert not {right for right in rights if right.startswith("CAP_DAC")}, unit

@@ -1,0 +1,98 @@
+"""The node on a network that is not its friend: addresses, redirects, SSH's limits."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NETWORKS = ROOT / "overlay/usr/lib/systemd/network"
+SUDO = [] if os.geteuid() == 0 else ["sudo", "-n"]
+#: 52:54:00:12:34:56 as EUI-64 has it
+MAC = "5054:ff:fe12:3456"
+
+
+@pytest.mark.parametrize("fixed", ["", "Address=192.168.1.9/24"])
+def test_no_address_carries_the_mac(tmp_path: Path, fixed: str) -> None:
+    """What the real systemd-networkd makes of a router's prefix, also beside a fixed address."""
+    shutil.copytree(NETWORKS, tmp_path / "network")
+    tmp_path.chmod(0o755)
+    for path in (tmp_path / "network").glob("*.network"):
+        path.write_text(path.read_text().replace("Kind=!*", "Kind=veth"))
+    command = [*SUDO, "unshare", "--net", "--mount", str(ROOT / "tests/hostile/slaac.sh")]
+    command.append(str(tmp_path / "network"))
+    if fixed:
+        conf = tmp_path / "fixed"
+        conf.write_text(f"[Match]\nType=ether\nKind=veth\n\n[Network]\n{fixed}\n")
+        command.append(str(conf))
+    shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    addresses = re.findall(r"inet6 ([0-9a-f:]+)/64 scope (\w+) ?(temporary)?", shown)
+    assert {(scope, temporary) for _, scope, temporary in addresses} == {
+        ("global", ""),
+        ("global", "temporary"),
+        ("link", ""),
+    }
+    assert MAC not in shown
+
+
+def test_redirects_and_source_routes_are_off() -> None:
+    """On ports that are there when the settings are applied, and on those that come later."""
+    settings = ROOT / "overlay/usr/lib/sysctl.d/50-cairn.conf"
+    # --prefix: a network namespace has its own; the rest of the file is this machine's
+    script = f"""set -eu
+        ip link add before type veth peer name before2
+        /usr/lib/systemd/systemd-sysctl --prefix=/net {settings}
+        ip link add after type veth peer name after2
+        for port in all default lo before after; do
+            cd /proc/sys/net/ipv4/conf/$port
+            grep . accept_redirects secure_redirects send_redirects accept_source_route
+            cd /proc/sys/net/ipv6/conf/$port
+            grep . accept_redirects accept_source_route
+        done
+        cat /proc/sys/net/ipv6/conf/after/use_tempaddr /proc/sys/net/ipv6/conf/after/addr_gen_mode
+    """
+    command = [*SUDO, "unshare", "--net", "sh", "-c", script]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    assert shown[-2:] == ["2", "3"]
+    assert len(shown) == 5 * 6 + 2
+    assert {line.split(":")[1] for line in shown[:-2]} == {"0"}
+
+
+def sshd_config() -> dict[str, str]:
+    """sshd's settings: keys in small letters."""
+    text = (ROOT / "overlay/usr/share/cairn/sshd_config").read_text()
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return {key.lower(): value for key, value in (line.split(None, 1) for line in lines)}
+
+
+def test_ssh_forwards_nothing_but_rpc() -> None:
+    """The ports of RPC, as the daemon's source has them, on loopback; nothing the other way."""
+    config = sshd_config()
+    assert config["allowtcpforwarding"] == "local"
+    ports = {"8332", "18332", "48332", "38332", "18443"}
+    hosts = {"127.0.0.1", "localhost", "[::1]"}
+    assert set(config["permitopen"].split()) == {f"{h}:{p}" for h in hosts for p in ports}
+    assert config["permitlisten"] == "none"
+    for key in ("allowstreamlocalforwarding", "allowagentforwarding", "x11forwarding"):
+        assert config[key] == "no"
+    assert config["permittunnel"] == config["gatewayports"] == "no"
+    assert config["subsystem"] == "sftp internal-sftp"
+
+
+def test_ssh_keeps_the_door_free() -> None:
+    """Connections without a key are few and short."""
+    config = sshd_config()
+    assert int(config["logingracetime"]) <= 30
+    begin, rate, full = map(int, config["maxstartups"].split(":"))
+    assert begin <= 5
+    assert rate >= 30
+    assert full <= 10
+    assert int(config["persourcemaxstartups"]) < full / 2
+    # ssh-agent offers its keys one by one: with too few tries the right one comes too late
+    assert 3 <= int(config["maxauthtries"]) <= 6
+    assert int(config["maxsessions"]) <= 4

@@ -70,11 +70,14 @@ def sshd_config() -> dict[str, str]:
     return {key.lower(): value for key, value in (line.split(None, 1) for line in lines)}
 
 
-def test_ssh_forwards_nothing_but_rpc() -> None:
-    """The ports of RPC, as the daemon's source has them, on loopback; nothing the other way."""
+def test_ssh_forwards_nothing_but_the_nodes_ports() -> None:
+    """RPC by the ports of the daemon's source, ZeroMQ by those of the docs, all on loopback."""
     config = sshd_config()
     assert config["allowtcpforwarding"] == "local"
     ports = {"8332", "18332", "48332", "38332", "18443"}
+    docs = (ROOT / "docs/configuration.md").read_text()
+    ports |= set(re.findall(r"zmqpub\w+=tcp://127\.0\.0\.1:(\d+)", docs))
+    assert len(ports) == 7
     hosts = {"127.0.0.1", "localhost", "[::1]"}
     assert set(config["permitopen"].split()) == {f"{h}:{p}" for h in hosts for p in ports}
     assert config["permitlisten"] == "none"

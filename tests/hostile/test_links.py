@@ -145,6 +145,8 @@ def test_what_root_runs_stays_out_of_the_daemons_folders() -> None:
         "node-tune": r"datadir=/var/lib/bitcoind$|default /var/lib/bitcoind",
         # names and stats; see test_wallet_names. The rest of the verdict has its own tests
         "bitcoind-verdict": r".",
+        # a sentence for the owner
+        "bitcoind-look": r"load each with node-cli loadwallet NAME true",
     }
     ours = {"/usr/lib/cairn", "/usr/bin"}
     for unit, line in commands_as_root():

@@ -187,7 +187,8 @@ GOOD_PEERS += hashlib.sha256(hashlib.sha256(GOOD_PEERS).digest()).digest()
 
 def prepare(unit: Unit) -> None:
     """Good data, and options of the user's, which could be refused."""
-    unit.path("run/bitcoind/bitcoin.conf").write_text("dbcache=400\n")
+    records = "chain main\nchain-directory \noption - dbcache=400\n"
+    unit.path("run/cairn/node-conf.records").write_text(records)
     unit.path("var/lib/bitcoind/peers.dat").write_bytes(GOOD_PEERS)
     unit.path("var/lib/bitcoind/settings.json").write_text('{"wallet": ["purse"]}\n')
 

@@ -93,8 +93,9 @@ class Machine:
         """The engine that node-tune sets."""
         (self.path / "usr/bin").mkdir(parents=True, exist_ok=True)
         shutil.copy(self.programs / "bitcoin-dbconvert", self.path / "usr/bin")
-        (self.path / "run/bitcoind").mkdir(parents=True, exist_ok=True)
-        (self.path / "run/bitcoind/bitcoin.conf").write_text("chain=regtest\n")
+        (self.path / "run/cairn").mkdir(parents=True, exist_ok=True)
+        records = "chain regtest\nchain-directory /regtest\n"
+        (self.path / "run/cairn/node-conf.records").write_text(records)
         script = ROOT / "overlay/usr/lib/cairn/database-engine.sh"
         words = f'. "{script}"; database_engine "{self.path}" /var/lib/bitcoind nvme'
         command = ["sh", "-eu", "-c", f"{words}; echo $database_engine"]

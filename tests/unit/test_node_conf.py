@@ -102,7 +102,7 @@ def test_chain(node: Node, shell: str, text: str, chain: str) -> None:
     assert node.records("chain") == [chain]
     assert node.records("chain-directory") == [DIRECTORY.get(chain, f"/{chain}")]
     lines = node.read("run/bitcoind/bitcoin.conf").splitlines()
-    lines = [line for line in lines if not line.startswith(("#", "include", "bind"))]
+    lines = [line for line in lines if not line.startswith(("#", "include", "bind", "["))]
     assert lines == [f"chain={chain}"]
 
 

@@ -20,7 +20,8 @@ function set(name, value) {
 }
 function has(name) {
 	if ((chain, name) in below) return 1
-	return name in above && (chain == "main" || name !~ /^(bind|connect)$/)
+	# of these two only a negation counts above the sections of a test chain
+	return name in above && (chain == "main" || name !~ /^(bind|connect)$/ || above[name] == "no")
 }
 function value(name) { return (chain, name) in below ? below[chain, name] : above[name] }
 

@@ -286,6 +286,29 @@ def test_automatic_rebuild(node: Node) -> None:
     assert node.read("run/bitcoind/once.conf") == ""
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("wanted", "chain", "given"),
+    [
+        ("", "main", True),
+        ("", "signet", False),
+        ("main\n", "signet", False),
+        ("signet\n", "signet", True),
+        ("signet\n", "main", False),
+        ("\0garbage", "main", False),
+    ],
+)
+def test_rebuild_of_another_chain(
+    node: Node, shell: str, wanted: str, chain: str, given: bool
+) -> None:
+    """A rebuild is given to the chain that it was meant for; an old request is for main."""
+    file = node.path / "var/lib/cairn/rebuild-wanted"
+    file.parent.mkdir(parents=True)
+    file.write_text(wanted)
+    node.run(f"chain={chain}\n", shell)
+    assert node.read("run/bitcoind/once.conf") == ("reindex=1 # automatic\n" if given else "")
+
+
 @pytest.mark.parametrize(
     ("line", "bound"),
     [

@@ -143,7 +143,9 @@ def test_damage_is_rebuilt(unit: Unit, words: str, found: str) -> None:
     assert not unit.held
     assert unit.wanted
     assert not done.exists()
-    begun, what = unit.rebuild.read_text().splitlines()
+    assert unit.path("var/lib/cairn/rebuild-wanted").read_text() == "signet\n"
+    begun, chain, what = unit.rebuild.read_text().splitlines()
+    assert chain == "chain=signet"
     assert abs(int(begun.removeprefix("begun=")) - time.time()) < DAY
     assert what == f"what={said}"
     assert unit.rebuild.stat().st_mode & 0o777 == 0o644
@@ -684,3 +686,27 @@ def test_started(unit: Unit, once: str, done: bool, left: bool) -> None:
     assert file.read_text() == ""
     assert unit.path("var/lib/cairn/reindex-done").exists() is done
     assert wanted.exists() is left
+
+
+@pytest.mark.parametrize(
+    ("wanted", "chain", "left"),
+    [("", "main", False), ("", "signet", True), ("signet\n", "signet", False)],
+)
+def test_started_on_another_chain(unit: Unit, wanted: str, chain: str, left: bool) -> None:
+    """The request for a rebuild waits until its own chain is up."""
+    unit.path("run/cairn/node-conf.records").write_text(f"chain {chain}\nchain-directory /x\n")
+    unit.path("run/bitcoind/once.conf").write_text("reindex=1\n")
+    file = unit.path("var/lib/cairn/rebuild-wanted")
+    file.write_text(wanted)
+    unit.comes_up()
+    assert file.exists() is left
+
+
+def test_look_at_another_chain(unit: Unit) -> None:
+    """What was damaged on one chain is not looked for, nor rebuilt, on another."""
+    unit.check = damaged(LEVELDB)
+    unit.ends(COINS)
+    unit.path("run/cairn/node-conf.records").write_text("chain signet\nchain-directory /signet\n")
+    unit.starts()
+    assert not unit.wanted
+    assert not unit.path("run/cairn/bitcoind.look").exists()

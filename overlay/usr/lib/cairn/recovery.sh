@@ -1,6 +1,7 @@
 # shellcheck shell=sh disable=SC2034 # its variables are for who sources it
 # What bitcoind-verdict and bitcoind-look can find out and do about an end of bitcoind.
 # Sourced; ROOT is the prefix of all paths, for tests. Rules and reasons: docs/service.md.
+# bitcoind-started and node-config use what concerns options for one start (once_begun).
 library=$(dirname "$0")
 tab=$(printf '\t')
 
@@ -120,18 +121,33 @@ rebuild_recent() {
 }
 
 # begin_rebuild ROOT WHAT: notes it on the data partition, so that neither a power cut nor a
-# reboot forgets it; node-config then gives bitcoind reindex=1 until bitcoind-started has
-# seen it up. As at the first sync, node-tune gives the cache most of the memory.
-# Fails when nothing can be written.
+# reboot forgets it; node-config then gives bitcoind reindex=1 until Core has begun, on this
+# chain only. As at the first sync, node-tune gives the cache most of the memory.
+# Fails when nothing can be written. Needs node-conf.sh and database-engine.sh.
 begin_rebuild() {
 	state=$1/var/lib/cairn
-	{
-		printf 'begun=%s\nwhat=%s\n' "$(date +%s)" "$2" >"$state/rebuild.new" &&
-			chmod 644 "$state/rebuild.new" && sync "$state/rebuild.new" &&
-			mv "$state/rebuild.new" "$state/rebuild" &&
-			: >"$state/rebuild-wanted" &&
-			rm -f "$state/initial-sync-done" && sync "$state"
-	} 2>/dev/null
+	chain=$(node_chain "$1")
+	printf 'begun=%s\nchain=%s\nwhat=%s\n' "$(date +%s)" "$chain" "$2" | lasting "$state/rebuild" &&
+		printf '%s\n' "$chain" | lasting "$state/rebuild-wanted" &&
+		rm -f "$state/initial-sync-done" 2>/dev/null && sync "$state"
+}
+
+# rebuild_wanted ROOT CHAIN: is a rebuild of this chain wanted? An empty request is from an
+# image that did not note the chain, and means main.
+rebuild_wanted() {
+	wanted=$(cat "$1/var/lib/cairn/rebuild-wanted" 2>/dev/null) || return 1
+	[ "${wanted:-main}" = "$2" ]
+}
+
+# once_begun ROOT: Core has begun what it was to do once (/run/bitcoind/once.conf).
+once_begun() {
+	once=$1/run/bitcoind/once.conf
+	[ -s "$once" ] || return 0
+	! grep -q '=1$' "$once" ||
+		sed -n 's/^\(reindex[a-z-]*\)=1$/\1/p' "$once" >"$1/var/lib/cairn/reindex-done"
+	! rebuild_wanted "$1" "$(node_chain "$1")" || rm -f "$1/var/lib/cairn/rebuild-wanted"
+	sync
+	: >"$once"
 }
 
 # wallet_advice ROOT: how to save the wallets, if there are any: the folders of the first

@@ -710,3 +710,17 @@ def test_look_at_another_chain(unit: Unit) -> None:
     unit.starts()
     assert not unit.wanted
     assert not unit.path("run/cairn/bitcoind.look").exists()
+
+
+@pytest.mark.parametrize("once", ["reindex=1\n", "reindex=1 # automatic\n"])
+def test_started_with_a_full_data_partition(unit: Unit, once: str) -> None:
+    """That nothing can be noted is said; it ends no healthy daemon, nor is the wipe repeated."""
+    file = unit.path("run/bitcoind/once.conf")
+    file.write_text(once)
+    unit.path("var/lib/cairn/rebuild-wanted/x").mkdir(parents=True)
+    for name in ("reindex-done", "reindex-done.main"):
+        unit.path(f"var/lib/cairn/{name}.new/x").mkdir(parents=True)
+        unit.path(f"var/lib/cairn/{name}/x").mkdir(parents=True)
+    said = unit.run("bitcoind-started", "--root", str(unit.root), both=True)
+    assert file.read_text() == ""
+    assert ("cannot be written" in said) is (once == "reindex=1\n")

@@ -78,8 +78,8 @@ class Unit:
         file.chmod(0o755)
         return str(file)
 
-    def run(self, script: str, *arguments: str, **env: str) -> str:
-        """Runs one of the scripts; returns what it prints."""
+    def run(self, script: str, *arguments: str, both: bool = False, **env: str) -> str:
+        """Runs one of the scripts; returns what it prints, ``both``: on standard error, too."""
         self.path("proc/mounts").write_text(self.mounts)
         self.path("proc/uptime").write_text(f"{self.uptime} 1.0\n")
         self.path("kernel").write_text(f"EXT4-fs (vda4): mounted filesystem\n{self.kernel}\n")
@@ -89,9 +89,9 @@ class Unit:
         config = self.path("run/bitcoind/bitcoin.conf")
         if not config.exists():
             config.write_text("")
-        status, stdout, stderr = self.check
-        self.path("check.out").write_text(stdout)
-        self.path("check.err").write_text(stderr)
+        status, found, error = self.check
+        self.path("check.out").write_text(found)
+        self.path("check.err").write_text(error)
         self.path("addresses").write_text(self.addresses)
         path = os.environ["PATH"]
         if self.shell.startswith("busybox"):
@@ -132,6 +132,8 @@ class Unit:
         )
         said = done.stdout.decode(errors="replace")
         assert done.returncode == 0, (script, done.returncode, done.stderr)
+        if both:
+            return said + done.stderr.decode(errors="replace")
         assert not done.stderr, done.stderr
         return said
 

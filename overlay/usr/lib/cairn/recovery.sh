@@ -139,15 +139,21 @@ rebuild_wanted() {
 	[ "${wanted:-main}" = "$2" ]
 }
 
-# once_begun ROOT: Core has begun what it was to do once (/run/bitcoind/once.conf).
+# once_begun ROOT: Core has begun what it was to do once (/run/bitcoind/once.conf), has noted
+# that in its block index and goes on without being told; told again, it would start over. What
+# the user's line asked for is noted, so that it is not given again at the next boot. Never
+# fails: where nothing can be noted, at least the next start of this boot does not start over.
 once_begun() {
 	once=$1/run/bitcoind/once.conf
 	[ -s "$once" ] || return 0
-	! grep -q '=1$' "$once" ||
-		sed -n 's/^\(reindex[a-z-]*\)=1$/\1/p' "$once" >"$1/var/lib/cairn/reindex-done"
-	! rebuild_wanted "$1" "$(node_chain "$1")" || rm -f "$1/var/lib/cairn/rebuild-wanted"
-	sync
-	: >"$once"
+	state=$1/var/lib/cairn
+	asked=$(sed -n 's/^\(reindex[a-z-]*\)=1$/\1/p' "$once") || asked=""
+	: >"$once" || :
+	[ -z "$asked" ] || printf '%s\n' "$asked" | lasting "$state/reindex-done" ||
+		echo "$state/reindex-done cannot be written; take $asked=1 out of node.conf, or the next boot fetches the chain once more." >&2
+	! rebuild_wanted "$1" "$(node_chain "$1")" ||
+		{ rm -f "$state/rebuild-wanted" && sync "$state"; } 2>/dev/null ||
+		echo "$state/rebuild-wanted cannot be removed; the next boot rebuilds the chain once more." >&2
 }
 
 # wallet_advice ROOT: how to save the wallets, if there are any: the folders of the first

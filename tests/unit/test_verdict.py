@@ -724,3 +724,34 @@ def test_started_with_a_full_data_partition(unit: Unit, once: str) -> None:
     said = unit.run("bitcoind-started", "--root", str(unit.root), both=True)
     assert file.read_text() == ""
     assert ("cannot be written" in said) is (once == "reindex=1\n")
+
+
+BEGUN = [LATE[0], LATE[1], LATE[2], LATE[3], LATE[8]]
+
+
+@pytest.mark.parametrize("words", LATE)
+@pytest.mark.parametrize("once", ["reindex=1\n", "reindex=1 # automatic\n"])
+def test_late_network_and_reindex(unit: Unit, words: str, once: str) -> None:
+    """Core wipes before it binds: once is enough. Before it, the request is still to be met."""
+    file = unit.path("run/bitcoind/once.conf")
+    file.write_text(once)
+    wanted = unit.path("var/lib/cairn/rebuild-wanted")
+    wanted.write_text("main\n")
+    unit.ends(words)
+    done = [name.name for name in wanted.parent.glob("reindex-done*")]
+    if words in BEGUN:
+        assert file.read_text() == ""
+        assert not wanted.exists()
+        assert bool(done) is (once == "reindex=1\n")
+    else:
+        assert file.read_text() == once
+        assert wanted.exists()
+        assert not done
+
+
+def test_crash_of_a_reindex(unit: Unit) -> None:
+    """Of an end that says nothing of how far it was, the request is kept."""
+    file = unit.path("run/bitcoind/once.conf")
+    file.write_text("reindex=1\n")
+    unit.ends("", "signal", "KILL")
+    assert file.read_text() == "reindex=1\n"

@@ -53,7 +53,9 @@ def last_words(bitcoind: Path, unit: Unit, *options: str) -> str:
             time.sleep(0.1)
         assert daemon.poll() == 1, "it should have failed"
         assert daemon.stderr
+        assert daemon.stdout
         words = daemon.stderr.read()
+        unit.path("log").write_bytes(daemon.stdout.read())
     unit.starts()
     return unit.ends(words)
 
@@ -148,3 +150,32 @@ def test_damaged_chain(
     else:
         unit.starts()
     assert unit.wanted
+
+
+@pytest.mark.parametrize(
+    ("option", "begun"),
+    [
+        ("-bind=192.0.2.1", True),
+        ("-bind=fe80::1%eth7", True),
+        ("-whitebind=noban@[fe80::1%eth7]:18450", True),
+        ("-i2psam=no.such.name.invalid:7656", True),
+        ("-externalip=fe80::1%eth7", False),
+        ("-externalip=no.such.name.invalid", False),
+        ("-proxy=no.such.name.invalid:9050", False),
+        ("-onion=no.such.name.invalid:9050", False),
+    ],
+)
+def test_reindex_and_late_network(
+    bitcoind: Path, chain: Path, tmp_path: Path, option: str, begun: bool
+) -> None:
+    """The request is kept exactly where the daemon has wiped nothing yet."""
+    unit = Unit(tmp_path)
+    data = unit.path("var/lib/bitcoind/x").parent
+    shutil.copytree(chain / "regtest", data / "regtest")
+    once = unit.path("run/bitcoind/once.conf")
+    once.write_text("reindex=1\n")
+    more = [] if "bind" in option else ["-bind=127.0.0.1:18451"]
+    report = last_words(bitcoind, unit, "-reindex", option, *more)
+    assert report.startswith("The node waits for its network: ")
+    assert ("Wiping LevelDB in " in unit.path("log").read_text()) is begun
+    assert once.read_text() == ("" if begun else "reindex=1\n")

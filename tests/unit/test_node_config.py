@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 BINDS = ("bind=0.0.0.0", "bind=[::]")
+LIBRARY = Path(__file__).resolve().parents[2] / "overlay/usr/lib/cairn"
 SHELLS = ["dash", "busybox sh"]
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ3333333333333333333333333333333333333333333 me@home"
 
@@ -269,6 +270,38 @@ def test_reindex_once(node: Node) -> None:
     assert node.options() == []
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("old", ["", "reindex\n", None])
+def test_reindex_once_for_each_chain(node: Node, shell: str, old: str | None) -> None:
+    """One chain's is not another's; a note without a chain, from an older image, is main's."""
+    started = LIBRARY / "bitcoind-started"
+    state = node.path / "var/lib/cairn"
+    state.mkdir(parents=True)
+
+    def given(text: str) -> bool:
+        report = node.run(text, shell)
+        once = node.read("run/bitcoind/once.conf") == "reindex=1\n"
+        assert ("carried out already" in report) is (not once and "reindex=1" in text)
+        subprocess.run([*shell.split(), started, "--root", node.path], check=True)
+        return once
+
+    if old is None:
+        assert given("reindex=1\n")
+        assert (state / "reindex-done.main").read_text() == "reindex\n"
+    else:
+        (state / "reindex-done").write_text(old)
+    assert not given("reindex=1\n")
+    assert given("chain=signet\nreindex=1\n")
+    assert not given("chain=signet\nreindex=1\n")
+    assert not given("reindex=1\n")
+    # taken out on the one: the other's stays
+    assert not given("chain=signet\n")
+    assert not given("reindex=1\n")
+    assert not given("# none\n")
+    assert not list(state.glob("reindex-done*"))
+    assert given("reindex=1\n")
+
+
 def test_automatic_rebuild(node: Node) -> None:
     """It is given until it has begun, whatever became of the user's own reindex=1."""
     wanted = node.path / "var/lib/cairn/rebuild-wanted"
@@ -278,7 +311,7 @@ def test_automatic_rebuild(node: Node) -> None:
     assert node.read("run/bitcoind/once.conf") == "reindex=1 # automatic\n"
     node.run("reindex=1\n")
     assert node.read("run/bitcoind/once.conf") == "reindex=1\nreindex=1 # automatic\n"
-    (wanted.parent / "reindex-done").touch()
+    (wanted.parent / "reindex-done.main").write_text("reindex\n")
     node.run("reindex=1\n")
     assert node.read("run/bitcoind/once.conf") == "reindex=1 # automatic\n"
     wanted.unlink()

@@ -684,7 +684,7 @@ def test_started(unit: Unit, once: str, done: bool, left: bool) -> None:
     wanted.touch()
     unit.comes_up()
     assert file.read_text() == ""
-    assert unit.path("var/lib/cairn/reindex-done").exists() is done
+    assert unit.path("var/lib/cairn/reindex-done.main").exists() is done
     assert wanted.exists() is left
 
 

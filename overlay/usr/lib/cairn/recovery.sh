@@ -141,19 +141,40 @@ rebuild_wanted() {
 
 # once_begun ROOT: Core has begun what it was to do once (/run/bitcoind/once.conf), has noted
 # that in its block index and goes on without being told; told again, it would start over. What
-# the user's line asked for is noted, so that it is not given again at the next boot. Never
-# fails: where nothing can be noted, at least the next start of this boot does not start over.
+# the user's line asked for is noted for this chain (reindex-done.CHAIN), so that it is not
+# given again at the next boot. Never fails: where nothing can be noted, at least the next
+# start of this boot does not start over.
 once_begun() {
 	once=$1/run/bitcoind/once.conf
 	[ -s "$once" ] || return 0
 	state=$1/var/lib/cairn
+	chain=$(node_chain "$1")
 	asked=$(sed -n 's/^\(reindex[a-z-]*\)=1$/\1/p' "$once") || asked=""
 	: >"$once" || :
-	[ -z "$asked" ] || printf '%s\n' "$asked" | lasting "$state/reindex-done" ||
-		echo "$state/reindex-done cannot be written; take $asked=1 out of node.conf, or the next boot fetches the chain once more." >&2
-	! rebuild_wanted "$1" "$(node_chain "$1")" ||
+	if [ -n "$asked" ] && ! printf '%s\n' "$asked" | lasting "$state/reindex-done.$chain"; then
+		echo "$state/reindex-done.$chain cannot be written; take $asked=1 out of node.conf, or the next boot fetches the chain once more." >&2
+	elif [ -n "$asked" ] && [ "$chain" = main ]; then
+		rm -f "$state/reindex-done" 2>/dev/null || :
+	fi
+	! rebuild_wanted "$1" "$chain" ||
 		{ rm -f "$state/rebuild-wanted" && sync "$state"; } 2>/dev/null ||
 		echo "$state/rebuild-wanted cannot be removed; the next boot rebuilds the chain once more." >&2
+}
+
+# once_done ROOT CHAIN: what the user asked for once and this chain has had: reindex,
+# reindex-chainstate or nothing. A note without a chain is from an older image and main's;
+# an empty one says reindex. once_forget ROOT CHAIN: it may be asked for again.
+once_done() {
+	if [ -e "$1/var/lib/cairn/reindex-done.$2" ]; then
+		cat "$1/var/lib/cairn/reindex-done.$2" 2>/dev/null || echo reindex
+	elif [ "$2" = main ] && [ -e "$1/var/lib/cairn/reindex-done" ]; then
+		cat "$1/var/lib/cairn/reindex-done" 2>/dev/null || echo reindex
+		[ -s "$1/var/lib/cairn/reindex-done" ] || echo reindex
+	fi
+}
+once_forget() {
+	rm -f "$1/var/lib/cairn/reindex-done.$2" || :
+	[ "$2" != main ] || rm -f "$1/var/lib/cairn/reindex-done" || :
 }
 
 # wallet_advice ROOT: how to save the wallets, if there are any: the folders of the first

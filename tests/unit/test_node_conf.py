@@ -191,6 +191,55 @@ def test_reindex_chainstate_once(node: Node, shell: str) -> None:
     assert node.read("run/bitcoind/once.conf") == "reindex=1\n"
 
 
+@pytest.mark.parametrize(
+    ("text", "again"),
+    [
+        ("# none\n", True),
+        # a file with a mistake elsewhere is a file without reindex=1 all the same
+        ("maxconection=40\n", True),
+        ("dbcache=abc\n", True),
+        ("[tset]\nprune=600\n", True),
+        # its line may be there, in some form
+        ("reindxe=1\n", False),
+        ("reindex\n", False),
+        ("reindex=yes please\n", False),
+        ("-reindex=1\n", False),
+        ("# reindex=1\nmain.reindex=1\n", False),
+        ("noreindex=0\n", False),
+        ("reindex-chianstate=1\n", False),
+        ("Re-Index=1\n", False),
+        ("dbcache=400reindex=1\n", False),
+        ("[tset]\nreindex=1\n", False),
+        ("prune=600\0reindex=1\n", False),
+        ("\u00e9reindex=1\n", False),
+        ("x=1\n" * 101, False),
+        ("", False),
+    ],
+)
+def test_reindex_may_be_asked_for_again(node: Node, shell: str, text: str, again: bool) -> None:
+    """After its line was taken out of a file that need not be good in all else."""
+    marker = node.path / "var/lib/cairn/reindex-done.main"
+    marker.write_text("reindex\n")
+    node.run(text, shell)
+    assert marker.exists() is not again
+
+
+@pytest.mark.parametrize("awk", ["awk", "busybox awk"])
+@pytest.mark.parametrize("reason", ["", "cut", "absent", "ignored"])
+def test_reindex_of_a_file_in_doubt(tmp_path: Path, awk: str, reason: str) -> None:
+    """A file that is not there as a whole may have lost the line."""
+    file = tmp_path / "node.conf"
+    file.write_text("dbcache=400\n")
+    library = ROOT / "overlay/usr/lib/cairn"
+    command = [*awk.split(), "-v", f"table={ROOT / 'overlay/usr/share/cairn/options.tsv'}"]
+    for name in ("node-conf-values", "node-conf-end", "node-conf"):
+        command += ["-f", str(library / f"{name}.awk")]
+    if reason:
+        command += ["-v", f"{reason}={file}"]
+    records = subprocess.run([*command, file], check=True, capture_output=True, text=True).stdout
+    assert ("without-once 1\n" in records) is (reason == "")
+
+
 def test_lost_file_does_not_wipe_again(node: Node, shell: str) -> None:
     """The file with reindex=1, carried out long ago, comes back with the boot partition."""
     marker = node.path / "var/lib/cairn/reindex-done"

@@ -174,6 +174,7 @@ END {
 	else if ("prune" in now && val("prune") != "kept") print "prune " val("prune")
 	if (val("reindex") == "1") print "once reindex"
 	else if (val("reindex-chainstate") == "1") print "once reindex-chainstate"
+	else if (absent == "" && ignored == "" && cut == "" && !once_doubt) print "without-once 1"
 	for (i = 1; i <= records; i++) print record_of[i]
 	for (i = 1; i <= note_count; i++) print "note " notes[i]
 	for (i = 1; i <= lines; i++) if (i in sentence) print "rejected " sentence[i]

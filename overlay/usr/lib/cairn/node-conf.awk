@@ -17,6 +17,7 @@
 #   prune N               what the user asked for; prune-doubt SENTENCE instead when a line that
 #                         may have been about it could not be used
 #   once NAME             reindex or reindex-chainstate
+#   without-once 1        it has no such line, nor one that may have been meant as one
 #   option SECTION LINE   for bitcoin.conf; SECTION is - above the first [section]
 #   hostname, filesystem, sshkey, address, gateway, dns
 #   note SENTENCE         what the user must know first; rejected SENTENCE: a line left out
@@ -69,14 +70,16 @@ function reject(nr, line, why,    key, name) {
 	if (index(key, "=")) key = substr(key, 1, index(key, "=") - 1)
 	name = tolower(key)
 	gsub(/[^a-z0-9-]/, "", name); sub(/^-+/, "", name)
+	if (index(tolower(line), "reindex")) once_doubt = 1
 	if (is(name, "secret")) line = key "=..."
-	if (++rejects > most_rejected) { close_network("off", nr); doubt = doubt ? doubt : nr; return }
+	if (++rejects > most_rejected) once_doubt = 1
+	if (rejects > most_rejected) { close_network("off", nr); doubt = doubt ? doubt : nr; return }
 	say(nr, line, why)
 	judge(nr, key)
 }
 # What may the line have been about?
 function judge(nr, key,    text, count, tokens, i) {
-	if (key ~ /[^ -~\t]/) { close_network("off", nr); doubt = doubt ? doubt : nr }
+	if (key ~ /[^ -~\t]/) { once_doubt = 1; close_network("off", nr); doubt = doubt ? doubt : nr }
 	text = tolower(substr(key, 1, 80))
 	count = split(text, tokens, /[^a-z0-9]+/)
 	gsub(/[^a-z0-9]/, "", text)
@@ -91,6 +94,7 @@ function judge(nr, key,    text, count, tokens, i) {
 }
 function judge_word(nr, word,    option, state) {
 	if (resembles(word, "prune")) doubt = doubt ? doubt : nr
+	if (resembles(word, "reindex")) once_doubt = 1
 	if (word in private_word) close_network("off", nr)
 	if (network == "off") return
 	if (word in kind) {

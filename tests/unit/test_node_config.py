@@ -28,7 +28,7 @@ def applets() -> str:
     folder = Path(tempfile.mkdtemp(prefix="applets"))
     atexit.register(shutil.rmtree, folder)
     names = "awk cat chmod cut grep head mkdir mktemp mv paste readlink rm sed sort sync tail touch"
-    for name in (names + " tr wc").split():
+    for name in (names + " sha256sum tr wc").split():
         (folder / name).symlink_to("/usr/bin/busybox")
     return str(folder)
 
@@ -254,6 +254,27 @@ def test_refused_options(node: Node) -> None:
     report = node.run("signet=1\nproxy=nowhere\n")
     assert "Invalid -proxy address" in report
     assert node.options() == ["chain=signet", *CLOSED]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_refusal_ends_with_a_corrected_file(node: Node, shell: str) -> None:
+    """A reboot is not needed; the same file stays refused, and starts no reindex."""
+    text = "proxy=nowhere\nreindex=1\n"
+    node.run(text, shell)
+    records = node.read("run/cairn/node-conf.records").splitlines()
+    (said,) = [record for record in records if record.startswith("sum ")]
+    refused = node.path / "run/cairn/bitcoind.refused"
+    refused.write_text(f"Error: Invalid -proxy address\n{said}\n")
+    for _ in range(2):
+        report = node.run(text, shell)
+        assert "(Error: Invalid -proxy address)" in report
+        assert node.options() == CLOSED
+        assert node.read("run/bitcoind/once.conf") == ""
+        assert said in node.read("run/cairn/node-conf.records")
+    assert "refused" not in node.run("proxy=192.168.1.60:9050\nreindex=1\n", shell)
+    assert "proxy=192.168.1.60:9050" in node.options()
+    assert node.read("run/bitcoind/once.conf") == "reindex=1\n"
+    assert not refused.exists()
 
 
 def test_reindex_once(node: Node) -> None:

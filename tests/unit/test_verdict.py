@@ -578,7 +578,8 @@ def test_refused_options(unit: Unit, conf: str, words: str, up: bool, refused: b
     assert unit.refused is refused
     assert (unit.root / "configured").exists() is refused
     if refused:
-        assert unit.path("run/cairn/bitcoind.refused").read_text() == words + "\n"
+        text = unit.path("run/cairn/bitcoind.refused").read_text()
+        assert text.splitlines()[0] == words
     # the second failure in a row is not blamed on the user again
     assert unit.ends(words)
 
@@ -755,3 +756,42 @@ def test_crash_of_a_reindex(unit: Unit) -> None:
     file.write_text("reindex=1\n")
     unit.ends("", "signal", "KILL")
     assert file.read_text() == "reindex=1\n"
+
+
+SURROUNDINGS = [
+    "Cannot obtain a lock on directory /x/y. Bitcoin Core is probably already running.",
+    "Cannot write to directory '/x/y'; check permissions.",
+    'Specified data directory "/x/y" does not exist.',
+    "Not enough file descriptors available. 150 available, 160 required.",
+    "Unable to create the PID file '/x/y.pid': No space left on device",
+    "Initialization sanity check failed. Bitcoin Core is shutting down.",
+    "Unable to bind to 0.0.0.0:8333 on this computer. Bitcoin Core is probably already running."
+    f"\n{LISTEN}",
+    "Listening for incoming connections failed (listen returned error Address in use (98))",
+    "Error loading w: Wallet requires newer version of Bitcoin Core",
+    "Error loading w: Wallet is a legacy wallet. Please migrate to a descriptor wallet using the "
+    "migration tool (migratewallet RPC).",
+    "Error loading w: External signer wallet being loaded without external signer support compiled",
+    "Unrecognized descriptor found. Loading wallet w\n\nThe wallet might have been created on a "
+    "newer version.",
+]
+
+
+@pytest.mark.parametrize("words", SURROUNDINGS)
+def test_error_that_no_option_makes(unit: Unit, words: str) -> None:
+    """It is counted; the user's options stay in force, and with them the network."""
+    unit.path("run/cairn/node-conf.records").write_text("option - proxy=x\n")
+    for attempt in range(1, 6):
+        assert not unit.held
+        report = unit.ends(f"Error: {words}")
+        assert words[:20] in report
+        assert not unit.refused
+        assert unit.held is (attempt == 5)
+
+
+def test_refusal_names_its_file(unit: Unit) -> None:
+    """So that a corrected one is told from it."""
+    unit.path("run/cairn/node-conf.records").write_text("option - proxy=x\nsum 12ab\n")
+    unit.ends("Error: Unable to parse -maxuploadtarget: 'abc'")
+    said = unit.path("run/cairn/bitcoind.refused").read_text().splitlines()
+    assert said == ["Error: Unable to parse -maxuploadtarget: 'abc'", "sum 12ab"]

@@ -20,6 +20,7 @@
 #   without-once 1        it has no such line, nor one that may have been meant as one
 #   option SECTION LINE   for bitcoin.conf; SECTION is - above the first [section]
 #   hostname, filesystem, sshkey, address, gateway, dns
+#   sum HASH              added by node-config: SHA-256 of the file, or none
 #   note SENTENCE         what the user must know first; rejected SENTENCE: a line left out
 #
 # A line that could not be used never opens anything: if it resembles an option that keeps the

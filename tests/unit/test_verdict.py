@@ -795,3 +795,55 @@ def test_refusal_names_its_file(unit: Unit) -> None:
     unit.ends("Error: Unable to parse -maxuploadtarget: 'abc'")
     said = unit.path("run/cairn/bitcoind.refused").read_text().splitlines()
     assert said == ["Error: Unable to parse -maxuploadtarget: 'abc'", "sum 12ab"]
+
+
+@pytest.mark.parametrize("words", [DATABASE[4], DATABASE[-1]])
+def test_no_endless_doubt(unit: Unit, words: str) -> None:
+    """A node that gets up each time, and whose databases are sound, stops in the end."""
+    for attempt in range(1, 6):
+        assert not unit.held
+        unit.starts()
+        unit.comes_up()
+        unit.uptime += 4000
+        report = unit.ends(words, "signal", "ABRT", look=True)
+    assert attempt == 5
+    assert unit.held
+    assert "5 times" in report
+    assert "reindex=1" in report
+    assert not unit.wanted
+
+
+def test_no_endless_doubt_of_a_look_that_shows_nothing(unit: Unit) -> None:
+    """So do looks that could not be done."""
+    unit.check = (124, "", "")
+    for _ in range(5):
+        assert not unit.held
+        unit.starts()
+        unit.comes_up()
+        unit.uptime += 20000
+        unit.ends("Error: Error reading from database, shutting down.", look=True)
+    assert unit.held
+
+
+def test_no_endless_doubt_of_a_block(unit: Unit) -> None:
+    """Two ends of one kind, and something else between them, without an end."""
+    words = [f"{FATAL}Failed to read block.", f"{FATAL}Failed to disconnect block."]
+    for attempt in range(5):
+        assert not unit.held
+        unit.starts()
+        unit.comes_up()
+        unit.uptime += 4000
+        unit.ends(words[attempt % 2])
+    assert unit.held
+    assert not unit.wanted
+
+
+def test_second_witness_of_another_block(unit: Unit) -> None:
+    """Which block it is does not matter."""
+    for letter in "ab":
+        assert not unit.wanted
+        unit.starts()
+        unit.comes_up()
+        unit.uptime += 4000
+        unit.ends(f"{FATAL}Failed to read block {letter * 64} from disk")
+    assert unit.wanted

@@ -61,13 +61,25 @@ understand() {
 		"$library/verdict.tsv" "$3"
 }
 
-# said_again ROOT SAID: did the last failure end with the same words? Notes them otherwise.
+# said_again ROOT SAID: did the last failure end with the same words? Which block they are
+# about does not matter: a failing card damages many. Notes them otherwise.
 said_again() {
+	set -- "$1" "$(printf '%s' "$2" | sed 's/[0-9a-f]\{64\}/HASH/g')"
 	if [ -e "$1/run/cairn/bitcoind.said" ] && [ "$(cat "$1/run/cairn/bitcoind.said")" = "$2" ]; then
 		return 0
 	fi
 	printf '%s\n' "$2" >"$1/run/cairn/bitcoind.said"
 	return 1
+}
+
+# doubt ROOT SAID: an end over what may be damage and was not found to be. Five since the boot,
+# with whatever time between them, hold bitcoind back: it may get up each time, and read
+# everything again each time. Ends the script then.
+doubt() {
+	echo "$2" >>"$1/run/cairn/bitcoind.doubts"
+	[ "$(wc -l <"$1/run/cairn/bitcoind.doubts")" -ge 5 ] || return 0
+	rm -f "$1/run/cairn/bitcoind.doubts"
+	hold "$1" "bitcoind ended 5 times since the boot over what may be damage (last: $2) and was not found to be; it stays stopped, and nothing has been changed. The machine's memory or the card may be failing. A reboot tries again; to have the chain fetched anew, put reindex=1 into node.conf."
 }
 
 # put_file FILE: standard input becomes FILE, whole or not at all. The unit's umask hides
@@ -95,7 +107,7 @@ hold() {
 # damaged ROOT WHAT COPY: the chain is damaged, beyond doubt: it is rebuilt, once in a
 # while, or bitcoind stays stopped. COPY is how to save the wallets. Ends the script.
 damaged() {
-	rm -f "$1/run/cairn/bitcoind.said" "$1/run/cairn/bitcoind.ends"
+	rm -f "$1/run/cairn/bitcoind.said" "$1/run/cairn/bitcoind.ends" "$1/run/cairn/bitcoind.doubts"
 	rm -f "$1/run/cairn/bitcoind.until-up"
 	if rebuild_recent "$1"; then
 		on=$(date -u -d "@$rebuild_begun" +%Y-%m-%d 2>/dev/null) || on="lately"

@@ -323,6 +323,21 @@ def test_wallets_are_named(unit: Unit) -> None:
     ) in unit.ends("")
 
 
+def test_wallets_behind_links(unit: Unit) -> None:
+    """User bitcoin chooses what is there: links are not followed, and cost no time."""
+    data = unit.path("var/lib/bitcoind/x").parent
+    for number in range(300):
+        (data / f"l{number}").symlink_to(data)
+    unit.path("var/lib/bitcoind/w/wallet.dat").touch()
+    unit.path("var/lib/bitcoind/wallets/ok/new\nline/wallet.dat").touch()
+    unit.kernel = EIO
+    begun = time.monotonic()
+    assert (
+        "(scp -r root@NODE:/var/lib/bitcoind/w root@NODE:/var/lib/bitcoind/wallets/ok .). Replace"
+    ) in unit.ends("")
+    assert time.monotonic() - begun < 10
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -12,7 +12,7 @@ SHELLS = ["dash", "busybox sh"]
 MOUNTS = "/dev/root / erofs ro 0 0\n/dev/{} /var ext4 {},noatime 0 0\ntmpfs /tmp tmpfs rw 0 0\n"
 LIBRARY = Path(__file__).resolve().parents[2] / "overlay/usr/lib/cairn"
 # An image without busybox's tools before others would not show what the image does.
-TOOLS = ("awk", "cut", "head", "sed", "tr", "df", "grep", "tail", "wc", "od", "sha256sum")
+TOOLS = ("awk", "cut", "head", "sed", "tr", "df", "grep", "tail", "wc", "od", "sha256sum", "find")
 # What systemd does with bitcoind-look.service
 SYSTEMCTL = """#!/bin/sh
 case $* in

@@ -189,15 +189,20 @@ once_forget() {
 	[ "$2" != main ] || rm -f "$1/var/lib/cairn/reindex-done" || :
 }
 
-# wallet_advice ROOT: how to save the wallets, if there are any: the folders of the first
-# three, below the data folder or, on a test chain, below that chain's. The owner copies this
-# to a shell, and whoever can write to the data folder chooses the names: in place of one with
-# anything but letters, digits and ._- stands the folder that it is in.
+# wallet_advice ROOT: how to save the wallets, if there are any: the folders of three, below the
+# data folder or, on a test chain, below that chain's. The owner copies this to a shell, and
+# whoever can write to the data folder chooses the names: in place of one with anything but
+# letters, digits and ._- stands the folder that it is in. Links are not followed, and the
+# walk has an end, whatever is there.
 wallet_advice() {
 	data=$1/var/lib/bitcoind
-	for file in "$data"/*/wallet.dat "$data"/*/*/wallet.dat "$data"/*/*/*/wallet.dat; do
-		[ -f "$file" ] || continue
-		folder=${file%/wallet.dat}
+	for depth in 2 3 4; do
+		timeout 10 find "$data" -mindepth $depth -maxdepth $depth -type f -name wallet.dat 2>/dev/null |
+			head -n 100 | LC_ALL=C sort
+	done | while IFS= read -r file; do
+		# the second line of a name with a line break
+		case $file in "$data"/*) ;; *) continue ;; esac
+		folder=${file%/*}
 		folder=${folder#"$data"}
 		while :; do
 			case $folder in *[!A-Za-z0-9._/-]*) folder=${folder%/*} ;; *) break ;; esac

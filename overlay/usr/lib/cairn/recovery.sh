@@ -123,10 +123,11 @@ damaged() {
 
 # rebuild_recent ROOT: was an automatic rebuild begun lately, or has the last one never
 # reached the tip? The second needs no clock: a machine without one may believe that
-# months have passed, or that the rebuild is still to come (a stamp in the future is recent).
+# months have passed, or that the rebuild is still to come (a stamp in the future is recent,
+# as is one that cannot be read or is longer than the 12 digits that any shell can count with).
 rebuild_recent() {
 	[ -e "$1/var/lib/cairn/rebuild" ] || return 1
-	rebuild_begun=$(sed -n 's/^begun=\([1-9][0-9]*\)$/\1/p' "$1/var/lib/cairn/rebuild" 2>/dev/null | head -n 1) || rebuild_begun=""
+	rebuild_begun=$(sed -n 's/^begun=\([1-9][0-9]\{0,11\}\)$/\1/p' "$1/var/lib/cairn/rebuild" 2>/dev/null | head -n 1) || rebuild_begun=""
 	[ -n "$rebuild_begun" ] || return 0
 	[ -e "$1/var/lib/cairn/initial-sync-done" ] || return 0
 	[ $(($(date +%s) - rebuild_begun)) -lt $rebuild_interval ]

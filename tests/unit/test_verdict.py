@@ -862,3 +862,33 @@ def test_second_witness_of_another_block(unit: Unit) -> None:
         unit.uptime += 4000
         unit.ends(f"{FATAL}Failed to read block {letter * 64} from disk")
     assert unit.wanted
+
+
+@pytest.mark.parametrize("words", CHAIN)
+@pytest.mark.parametrize(
+    "warning",
+    [
+        "Warning: Skipping -wallet path that doesn't exist. Failed to load '/x/\n{}\n'.",
+        "Warning: Ignoring duplicate -wallet " + "x" * 3000 + "\n{}\n.",
+    ],
+)
+def test_damage_in_a_warning(unit: Unit, words: str, warning: str) -> None:
+    """Whoever named the wallet may have written it: it counts as an end, and rebuilds nothing."""
+    unit.path("run/cairn/node-conf.records").write_text("option - proxy=x\n")
+    for attempt in range(1, 6):
+        assert not unit.held
+        unit.ends(warning.format(words.removesuffix(f"\n{ADVICE}")))
+        assert not unit.wanted
+        assert not unit.refused
+        assert unit.held is (attempt == 5)
+
+
+@pytest.mark.parametrize("digits", ["9" * 13, "9" * 20, "9" * 200])
+def test_rebuild_begun_at_no_date(unit: Unit, digits: str) -> None:
+    """A number that no shell can read is a recent rebuild."""
+    unit.rebuild.write_text(f"begun={digits}\nwhat=x\n")
+    unit.path("var/lib/cairn/initial-sync-done").touch()
+    unit.check = damaged(LEVELDB)
+    assert "damaged again" in unit.ends(COINS, look=True)
+    assert unit.held
+    assert not unit.wanted

@@ -11,6 +11,7 @@
 # A warning at the start may name a wallet, and that name have a line break in it. Therefore
 # words before it was up must be its only error, and it must have ended over one: more of them
 # can be made, but the real one cannot be taken away. For a look, words are enough: it looks.
+# Behind a warning at the start, words that would lead to a rebuild only count as an end.
 BEGIN { FS = "\t" }
 
 FNR == NR {
@@ -20,6 +21,7 @@ FNR == NR {
 	action[rules] = $1; when[rules] = $2; named[rules] = $3; words[rules] = "^(" $4 ")$"
 	next
 }
+/^Warning: / { warned = 1 }
 FNR > 500 || length($0) > 2000 { next } # no sentence of Core's, nor a reason to work for hours
 # always the companion of another one (src/net.cpp)
 $0 == "Error: Failed to listen on any port. Use -listen=0 if you want this." { next }
@@ -48,6 +50,7 @@ END {
 			others = (line[i] in errors) ? count - 1 + asked : count
 			if (!up && action[r] !~ /^look:/ && (!failed || others)) continue
 			said = short(line[i])
+			if (action[r] == "again" && warned && !up) { print "ended\t\t" said; exit }
 			print action[r] "\t" put(put(sentence[named[r]], "{said}", said), "{copy}", ENVIRON["copy"]) "\t" said
 			exit
 		}

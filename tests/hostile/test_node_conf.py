@@ -229,7 +229,7 @@ def tools(shell: str, folder: Path) -> dict[str, str]:
     """With busybox, its awk, sed and grep, as in the image."""
     if shell.startswith("busybox"):
         folder.mkdir()
-        for name in "awk cat cut grep mkdir mv rm sed tr wc".split():  # noqa: SIM905
+        for name in "awk cat cmp cut grep head mkdir mv rm sed tail tr wc".split():  # noqa: SIM905
             (folder / name).symlink_to(shutil.which("busybox") or "busybox")
     return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
 

@@ -101,9 +101,7 @@ def test_chain(node: Node, shell: str, text: str, chain: str) -> None:
     assert node.run(f"# x\n{text}\n", shell) == ""
     assert node.records("chain") == [chain]
     assert node.records("chain-directory") == [DIRECTORY.get(chain, f"/{chain}")]
-    lines = node.read("run/bitcoind/bitcoin.conf").splitlines()
-    lines = [line for line in lines if not line.startswith(("#", "include", "bind"))]
-    assert lines == [f"chain={chain}"]
+    assert node.options() == ([] if chain == "main" else [f"chain={chain}"])
 
 
 @pytest.mark.parametrize(
@@ -497,7 +495,7 @@ def test_lost_file(node: Node, shell: str) -> None:
         node.run(data, shell)
         assert closed(node), data
         assert set(node.read("var/lib/cairn/private").split()) == {"onlynet", "proxy"}
-    assert node.run("proxy=192.168.1.60:9050\n", shell) == ""
+    assert node.run("proxy=192.168.1.60:9050\n# end\n", shell) == ""
     assert not closed(node)
     assert node.read("var/lib/cairn/private") == "proxy\n"
     assert node.run("# all in the open\n", shell) == ""
@@ -508,6 +506,59 @@ def test_lost_file(node: Node, shell: str) -> None:
     assert not closed(node)
 
 
+WHOLE = "prune=50000\nhostname=attic\nrpcauth=me:0a1b$2c3d\nproxy=192.168.1.60:9050\n"
+
+
+@pytest.mark.parametrize("size", [0, 10, 11, 12, 26, 51, 60, len(WHOLE) - 2])
+def test_cut_file(node: Node, shell: str, size: int) -> None:
+    """What a torn FAT leaves of a file opens nothing, prunes nothing and forgets nothing."""
+    marker = node.path / "var/lib/cairn/reindex-done"
+    assert node.run(WHOLE, shell) == ""
+    last = node.path / "var/lib/cairn/node.conf"
+    assert last.read_text() == WHOLE
+    assert last.stat().st_mode & 0o777 == 0o600
+    marker.write_text("reindex\n")
+    assert "looks cut short. The network is off." in node.run(WHOLE[:size], shell)
+    assert closed(node)
+    assert node.records("good") == []
+    assert node.records("prune") == []
+    assert node.records("prune-doubt")
+    assert not [line for line in node.options() if "prune" in line]
+    assert node.read("var/lib/cairn/private") == "proxy\n"
+    assert last.read_text() == WHOLE
+    assert marker.exists()
+    assert node.run(WHOLE, shell) == ""
+    assert not closed(node)
+    # taken out on purpose
+    assert node.run(WHOLE.split("proxy")[0] + "# end\n", shell) == ""
+    assert not closed(node)
+
+
+def test_cut_file_without_privacy(node: Node, shell: str) -> None:
+    """It stays on the network; blocks are not deleted or the database rebuilt because of it."""
+    node.run("hostname=attic\nreindex=0 \nprune=50000\n", shell)
+    assert "looks cut short. Copy" in node.run("hostname=attic\nreindex=0 \nprune=5000", shell)
+    assert node.records("network") == ["on"]
+    assert node.records("prune-doubt")
+    node.run("dbcache=300\nreindex=1\ndbcache=300\n", shell)
+    node.run("dbcache=300\nreindex=1\n", shell)
+    assert node.records("once") == []
+    # on a chain that is not in force now
+    node.run("# x\n[signet]\nproxy=127.0.0.1:9050\n", shell)
+    node.run("# x\n", shell)
+    assert closed(node)
+
+
+@pytest.mark.parametrize("text", ["proxy=192.168.1.60:9050", "proxy=192.168.1.60:9050\n\n"])
+def test_blank_end_is_no_cut(node: Node, shell: str, text: str) -> None:
+    """An editor takes blank lines off the end; a line more is none, either."""
+    node.run("proxy=192.168.1.60:9050\r\n \n", shell)
+    node.run("proxy=192.168.1.60:9050\n\n\n", shell)
+    assert node.run(text, shell) == ""
+    assert node.run(f"{text}\nprune=600\n", shell) == ""
+    assert not closed(node)
+
+
 def test_lost_file_on_the_second_boot(node: Node, shell: str) -> None:
     """On the first one the data partition's folder comes after node-config."""
     (node.path / "var/lib/cairn").rmdir()
@@ -515,6 +566,8 @@ def test_lost_file_on_the_second_boot(node: Node, shell: str) -> None:
     (node.path / "var/lib/cairn").mkdir(parents=True)
     started = ROOT / "overlay/usr/lib/cairn/bitcoind-started"
     subprocess.run([*shell.split(), str(started), "--root", str(node.path)], check=True)
+    assert node.read("var/lib/cairn/node.conf") == "proxy=192.168.1.60:9050\n"
+    assert (node.path / "var/lib/cairn/node.conf").stat().st_mode & 0o777 == 0o600
     (node.path / "boot/node.conf").unlink()
     node.run(None, shell)
     assert closed(node)

@@ -5,6 +5,7 @@
 #            known       file with the names of bitcoind's options, one a line; "" = no check
 #            ignored     why the file is not used at all; "" = it is
 #            absent      why there is no file; "" = there is one
+#            cut         the last good file, if this one is the beginning of it only; otherwise ""
 #            remembered  names that the last good file had and that keep the node private
 #            archives    chains whose blocks are all kept (bitcoind came up with prune=0)
 # Output, one record a line, NAME value; a record that is not there has no value:

@@ -3,7 +3,7 @@
 #   node_conf_parse ROOT FILE WORK [KNOWN]  reads FILE with the one parser, writes WORK/records.
 #       Before the data partition exists data-format calls it, after that node-config only.
 #       WORK is an empty folder, KNOWN a file with the names of bitcoind's options.
-#   bitcoin_conf ROOT RECORDS, remember_private ROOT RECORDS, lasting FILE   see there
+#   bitcoin_conf ROOT RECORDS, remember_private ROOT RECORDS, keep_good ROOT, lasting FILE [MODE]
 # What the records mean: node-conf.awk. How the others read them: database-engine.sh.
 
 # The parser lies in the same tree as the scripts, in the image and in the repository.
@@ -11,7 +11,7 @@
 case $node_conf_here in */lib/cairn) ;; *) node_conf_here=$node_conf_here/../lib/cairn ;; esac
 
 node_conf_parse() {
-	absent="" ignored="" input=/dev/null
+	absent="" ignored="" cut="" input=/dev/null
 	if [ ! -e "$2" ]; then
 		absent="There is no node.conf on the boot partition"
 		awk '$5 == "/boot" { seen = 1 } END { exit seen }' "$1/proc/self/mountinfo" 2>/dev/null &&
@@ -25,6 +25,12 @@ node_conf_parse() {
 		ignored="node.conf is not a text file and is ignored as a whole; save it as plain UTF-8 text."
 	else
 		input=$3/raw
+		last=$1/var/lib/cairn/node.conf
+		# A torn FAT file ends early. What is missing may be blank.
+		if [ -f "$last" ] && head -c "$size" "$last" | cmp -s - "$input" &&
+			tail -c "+$((size + 1))" "$last" | grep -q '[^[:space:]]'; then
+			cut=$last
+		fi
 	fi
 	archives="" remembered=""
 	for archive in main test testnet4 signet regtest; do
@@ -36,7 +42,7 @@ node_conf_parse() {
 		case $value in *[!a-z0-9\ -]*) ;; *) remembered=$value ;; esac
 	fi
 	LC_ALL=C awk -v table="$node_conf_here/../../share/cairn/options.tsv" -v known="${4-}" \
-		-v ignored="$ignored" -v absent="$absent" -v remembered="$remembered" -v archives="$archives" \
+		-v ignored="$ignored" -v absent="$absent" -v remembered="$remembered" -v archives="$archives" -v cut="$cut" \
 		-f "$node_conf_here/node-conf-values.awk" -f "$node_conf_here/node-conf-end.awk" \
 		-f "$node_conf_here/node-conf.awk" "$input" >"$3/records" || {
 		why="node.conf could not be read because of an error of Cairn's own."
@@ -70,10 +76,10 @@ bitcoin_conf() {
 	}' "$2" | awk -f "$node_conf_here/listening.awk"
 }
 
-# lasting FILE: standard input becomes FILE on the data partition, whole or not at all, also
-# when the power fails.
+# lasting FILE [MODE]: standard input becomes FILE on the data partition, whole or not at all, also
+# when the power fails. MODE is 644 if it is not given.
 lasting() {
-	{ cat >"$1.new" && chmod 644 "$1.new" && sync "$1.new" && mv "$1.new" "$1" && sync "${1%/*}"; } 2>/dev/null
+	{ rm -f "$1.new" && (umask 077 && cat >"$1.new") && chmod "${2:-644}" "$1.new" && sync "$1.new" && mv "$1.new" "$1" && sync "${1%/*}"; } 2>/dev/null
 }
 
 # remember_private ROOT RECORDS: notes which options keep the node private. Only a good file
@@ -90,4 +96,12 @@ remember_private() {
 	elif [ "$private" != "$before" ]; then
 		printf '%s\n' "$private" | lasting "$memory"
 	fi
+}
+
+# keep_good ROOT: the last good node.conf, which node-config has left in /run, stays on the data
+# partition. A later one that is its beginning only has been cut short. It has what rpcauth= says.
+keep_good() {
+	[ -e "$1/run/cairn/node-conf.good" ] || return 0
+	cmp -s "$1/run/cairn/node-conf.good" "$1/var/lib/cairn/node.conf" ||
+		lasting "$1/var/lib/cairn/node.conf" 600 <"$1/run/cairn/node-conf.good"
 }

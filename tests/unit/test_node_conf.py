@@ -381,6 +381,51 @@ MISTYPED = [
     "proxyrandomize=yes",
     "privatebroadcast=yes",
     "walletbroadcast=no",
+    # what another file says is not known
+    "includeconf=private.conf",
+    "conf=/boot/bitcoin.conf",
+    "settings=/boot/settings.json",
+    "datadir=/boot/bitcoin",
+    "nosettings=1",
+    "[test]\nincludeconf=private.conf",
+    # in the value, where a line end was lost
+    "dbcache=300 proxy=127.0.0.1:9050",
+    "server=1 proxy=127.0.0.1:9051",
+    "addnode=192.0.2.7 onlynet=onion",
+    "hostname=node onlynet=ipv4",
+    "prune=550;proxy=127.0.0.1:9051",
+    "daemon=1 -proxy=127.0.0.1:9051",
+    "daemon=1 noconnect=1",
+    "net=onion",
+    "=127.0.0.1:9050",
+    "192.168.1.60:9050",
+    "rest=127.0.0.1:9150",
+    "rest=abc.onion",
+    "dbcache=300\u2028proxy=127.0.0.1:9051",
+    "dbcache=300\u0085proxy=127.0.0.1:9051",
+    "dbcache=300\vproxy=127.0.0.1:9051",
+    "dbcache=300\u2028prxoy=127.0.0.1:9051",
+    "deprecatedrpc=x proxy=127.0.0.1:9051",
+    "rpcwhitelist=me:getinfo onlynet=ipv6",
+    "wallet=w\u2028dnsseed=0",
+    "wallet=proxy=127.0.0.1:9051",
+    "torpassword=x noconnect = 1",
+    "lang=de proxy=127.0.0.1:9051",
+    f"sshkey={KEY} proxy=127.0.0.1:9051",
+    # like nothing that is known
+    "socksproxi=127.0.0.1:9051",
+    "anonymous=1",
+    "use tor=1",
+    "gateway proxi=1",
+    "x",
+    # no connections at all
+    "maxconnections=O",
+    "maxconections=0",
+    "maxconnections=-1",
+    "maxconnections",
+    "maxconnections 0",
+    "main.maxconnections=none",
+    "maxconnections=20\nmaxconnections=0",
 ]
 
 
@@ -440,11 +485,23 @@ OPEN = [
     "gateway=1",
     "rest=maybe",
     "addnode=a b",
-    "rpcpassword=proxy",
-    "uacomment=proxy/onion",
-    "rpcuser=connect",
+    "rpcpassword=hunter2",
+    "uacomment=a/b",
+    "rpcuser=bob",
     "[moon]",
     "upnp=0",
+    "paytxfee=1",
+    "maxconections=40",
+    "maxconnections 40",
+    "main.dbcache=300",
+    "-dbcache=300",
+    "Dbcache=300",
+    "dbcache=much # gr\u00f6\u00dfer, wie bei onion",
+    "hostnam=attic",
+    "ssh-key=x",
+    "wallet=my dbcache=300",
+    "archive=1",
+    "pruning=0",
 ]
 
 
@@ -581,6 +638,14 @@ def test_lost_file_of_another_chain(node: Node, shell: str) -> None:
     assert closed(node)
 
 
+def test_lost_line_of_no_connections(node: Node, shell: str) -> None:
+    """maxconnections=0 is a wish for privacy, too."""
+    node.run("maxconnections=0\n", shell)
+    assert node.read("var/lib/cairn/private") == "maxconnections\n"
+    node.run("dbcahce=300\n", shell)
+    assert closed(node)
+
+
 def test_memory_survives_a_refusal(node: Node, shell: str) -> None:
     """While bitcoind refuses the options, what they were is not forgotten."""
     node.run("proxy=192.168.1.60:9050\n", shell)
@@ -675,6 +740,17 @@ def test_archive_may_index(node: Node, shell: str) -> None:
         ("prune=600\nnoprune=1", [], True),
         ("prune=0\nprune=600", ["0"], False),
         ("noprune=0", [], True),
+        ("pruning=0", [], True),
+        ("prunning=0", [], True),
+        ("archive=1", [], True),
+        ("dbcache=300 prune=0", [], True),
+        ("dbcache=300\u2028noprune=1", [], True),
+        ("wallet=x prune=0", [], True),
+        ("includeconf=more.conf", [], True),
+        ("conf=more.conf", [], True),
+        ("settings=x", [], True),
+        ("datadir=/x", [], True),
+        ("fastprune=yes", [], False),
     ],
 )
 def test_prune_records(node: Node, text: str, prune: list[str], doubt: bool) -> None:

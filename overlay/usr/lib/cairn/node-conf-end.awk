@@ -112,6 +112,7 @@ function check_together(    nets, listening, n, words, i) {
 function note(text) { notes[++note_count] = text }
 # Does it keep the node more private than bitcoind's default would?
 function restricts(option, value) {
+	if (option == "maxconnections") return value == "0"
 	if (!is(option, "private") && !is(option, "inbound")) return 0
 	if (kind[option] == "bool") return value == (option == "privatebroadcast")
 	return value != "\001" || option ~ /^(connect|onion)$/

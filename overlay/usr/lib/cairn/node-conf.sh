@@ -44,7 +44,7 @@ node_conf_parse() {
 	LC_ALL=C awk -v table="$node_conf_here/../../share/cairn/options.tsv" -v known="${4-}" \
 		-v ignored="$ignored" -v absent="$absent" -v remembered="$remembered" -v archives="$archives" -v cut="$cut" \
 		-f "$node_conf_here/node-conf-values.awk" -f "$node_conf_here/node-conf-end.awk" \
-		-f "$node_conf_here/node-conf.awk" "$input" >"$3/records" || {
+		-f "$node_conf_here/node-conf-rejected.awk" -f "$node_conf_here/node-conf.awk" "$input" >"$3/records" || {
 		why="node.conf could not be read because of an error of Cairn's own."
 		printf '%s\n' 'chain main' 'chain-directory ' 'network off' "prune-doubt $why" \
 			"note $why The network is off; please report it with your node.conf." >"$3/records"

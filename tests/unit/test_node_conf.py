@@ -529,16 +529,33 @@ GOOD = [
     ("signet=1\nnoconnect=1", ["chain=signet", "noconnect=1"]),
     ("dnsseed=0", ["dnsseed=0"]),
     ("dns=0", ["dns=0"]),
-    ("[test]\nproxy=127.0.0.1:9050", []),
-    ("[signet]\nconnect=192.168.1.5", []),
+    ("[test]\nproxy=127.0.0.1:9050\n[main]\nproxy=127.0.0.1:9050", None),
+    ("proxy=127.0.0.1:9050\n[signet]\nproxy=127.0.0.1:9051", None),
 ]
 
 
 @pytest.mark.parametrize(("text", "options"), GOOD, ids=[text[:40] for text, _ in GOOD])
-def test_good_privacy(node: Node, text: str, options: list[str]) -> None:
+def test_good_privacy(node: Node, text: str, options: list[str] | None) -> None:
     """Good lines pass, without a sentence, as bitcoind has to read them."""
     assert node.run(f"{text}\n") == ""
-    assert node.options() == options
+    assert options is None or node.options() == options
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("chain=signet\n[main]\nproxy=127.0.0.1:9050", "proxy=127.0.0.1:9050, counts on main only"),
+        ("[test]\nproxy=127.0.0.1:9050\nproxy=127.0.0.1:9051", "counts on test only"),
+        ("[signet]\nnoconnect=1", "noconnect=1, counts on signet only"),
+    ],
+)
+def test_privacy_of_another_chain(node: Node, shell: str, text: str, words: str) -> None:
+    """A line that counts elsewhere is good, and the owner hears that it has no effect here."""
+    report = node.run(f"{text}\n", shell)
+    assert words in report
+    assert len(report.splitlines()) == 1
+    assert not closed(node)
+    assert node.records("good") == ["1"]
 
 
 def test_lost_file(node: Node, shell: str) -> None:
@@ -636,6 +653,72 @@ def test_lost_file_of_another_chain(node: Node, shell: str) -> None:
     (node.path / "boot/node.conf").unlink()
     assert "had chain=" in node.run(None, shell)
     assert closed(node)
+
+
+def test_main_in_so_many_words(node: Node, shell: str) -> None:
+    """The chain is there, and it is main: that of the last good file is not missed."""
+    node.run("signet=1\n", shell)
+    node.run("chain=main\ndbcahe=300\n", shell)
+    assert not closed(node)
+    node.run("signet=1\n", shell)
+    node.run("signet=0\ndbcahe=300\n", shell)
+    assert closed(node)
+
+
+@pytest.mark.parametrize(
+    "name", ["node.conf.txt", "NODE.CONF.TXT", "node.conf~", "FSCK0000.REC", "fsck0001.rec"]
+)
+def test_file_under_another_name(node: Node, shell: str, name: str) -> None:
+    """The owner has written something, and the node cannot tell what."""
+    (node.path / "boot").mkdir()
+    (node.path / "boot" / name).write_text("proxy=127.0.0.1:9050\n")
+    assert node.run(None, shell).startswith(
+        f"There is no node.conf on the boot partition, but {name}"
+    )
+    assert closed(node)
+    assert node.run("# end\n", shell) == ""
+    assert not closed(node)
+
+
+@pytest.mark.parametrize("memory", ["", "prune.main", "private", "node.conf"])
+def test_boot_partition_of_a_new_node(node: Node, shell: str, memory: str) -> None:
+    """Without it and without a memory nothing is known of what the owner wants."""
+    (node.path / "proc/self").mkdir(parents=True)
+    (node.path / "proc/self/mountinfo").write_text("22 1 8:1 / / ro - erofs x ro\n")
+    if memory:
+        text = {"prune.main": "600\n", "private": "proxy\n"}.get(memory, "# x\n")
+        (node.path / "var/lib/cairn" / memory).write_text(text)
+    assert node.run(None, shell)
+    assert closed(node) is (memory in ("", "private"))
+
+
+TORN = [b"", b"\n", b"proxy", b"proxy\n\0", b"pro\0xy\n", b"\0" * 6, b"Proxy\n", b"pro\xffy\n"]
+TORN += [b"proxy\nx\n", b"proxy\nx", b" proxy\n", b"proxy \n", b"proxy\r\n", b"proxy  dns\n"]
+
+
+@pytest.mark.parametrize("data", TORN)
+def test_memory_of_privacy_is_torn(node: Node, shell: str, data: bytes) -> None:
+    """There was something; what it was is not known. Only a good file ends that."""
+    memory = node.path / "var/lib/cairn/private"
+    memory.write_bytes(data)
+    for text in (None, "", "dbcahe=300\n", "proxy=127.0.0.1:9050\ndbcahe=300\n"):
+        assert "cannot be read any more" in node.run(text, shell)
+        assert closed(node), text
+        assert memory.read_bytes() == data
+    assert node.run("proxy=127.0.0.1:9050\n", shell) == ""
+    assert not closed(node)
+    assert memory.read_text() == "proxy\n"
+    memory.write_bytes(data)
+    assert node.run("dbcache=300\n", shell) == ""
+    assert not closed(node)
+    assert not memory.exists()
+
+
+@pytest.mark.parametrize("data", [" 0\n", "0 0\n", "00\n", "0\r\n", "0"])
+def test_torn_archive_is_none(node: Node, shell: str, data: str) -> None:
+    """Such a node runs with prune=1, with which Core refuses an index."""
+    (node.path / "var/lib/cairn/prune.main").write_text(data)
+    assert "needs all blocks" in node.run("txindex=1\n", shell)
 
 
 def test_lost_line_of_no_connections(node: Node, shell: str) -> None:

@@ -128,7 +128,8 @@ function cut_was_private(    row, found) {
 }
 # Was a line that kept the node private lost?
 function check_memory(    n, i, words, names) {
-	if (chain != "main") { now["chain"] = chain; names = " chain" }
+	if (chain_nr) now["chain"] = chain
+	if (chain != "main") names = " chain"
 	for (i = 1; i <= count; i++)
 		if (!gone[i] && where[kept[i]] == i && restricts(kept[i], kept_value[i]))
 			names = names " " kept[i]
@@ -140,6 +141,11 @@ function check_memory(    n, i, words, names) {
 		note(ignored " The network is off until node.conf is corrected.")
 		return
 	}
+	if (lost != "") {
+		network = "off"
+		note(absent)
+		return
+	}
 	if (cut != "") {
 		cut_why = "node.conf ends before the last good one did and looks cut short."
 		if (remembered != "" || cut_was_private()) network = "off"
@@ -147,7 +153,10 @@ function check_memory(    n, i, words, names) {
 	}
 	if (network == "off" && closer)
 		note("The network is off: line " closer " of node.conf may have been meant to keep the node private. Correct that line and restart.")
-	else if (!good && network != "off") {
+	else if (!good && network != "off" && forgotten) {
+		network = "off"
+		note("The network is off: what the last good node.conf had to keep the node private cannot be read any more. Save a node.conf in which every line can be used, and restart.")
+	} else if (!good && network != "off") {
 		n = split(remembered, words, " ")
 		for (i = 1; i <= n; i++) if (!(words[i] in now)) {
 			network = "off"
@@ -158,6 +167,16 @@ function check_memory(    n, i, words, names) {
 	if (network == "outbound")
 		note("Nobody can connect to this node: line " closer " of node.conf may have been meant to restrict that. Correct that line and restart.")
 	if (absent != "") note(absent)
+	if (network != "off") check_sections()
+}
+# A line about privacy that counts on another chain only, with none in its place on this one
+function check_sections(    i, told) {
+	for (i = 1; i <= count; i++) {
+		if (gone[i] || kept_section[i] == "" || kept_section[i] == chain || kept[i] in now ||
+			kept[i] in told || !is(kept[i], "private") || !restricts(kept[i], kept_value[i])) continue
+		told[kept[i]] = 1
+		note("Line " kept_nr[i] " of node.conf, " shown(i) ", counts on " kept_section[i] " only; this node runs on " chain " without it. Write it above the sections if it is meant for every chain.")
+	}
 }
 END {
 	if (!said && absent == "" && ignored == "")

@@ -7,6 +7,8 @@
 #            absent      why there is no file; "" = there is one
 #            cut         the last good file, if this one is the beginning of it only; otherwise ""
 #            remembered  names that the last good file had and that keep the node private
+#            lost        not "": the file that is not there may be meant to be (a reason in absent)
+#            forgotten   not "": there is such a list, and it cannot be read
 #            archives    chains whose blocks are all kept (bitcoind came up with prune=0)
 # Output, one record a line, NAME value; a record that is not there has no value:
 #   chain NAME            always; main, test, testnet4, signet or regtest

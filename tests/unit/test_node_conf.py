@@ -617,10 +617,11 @@ def test_cut_file_without_privacy(node: Node, shell: str) -> None:
     node.run("dbcache=300\nreindex=1\ndbcache=300\n", shell)
     node.run("dbcache=300\nreindex=1\n", shell)
     assert node.records("once") == []
-    # on a chain that is not in force now
-    node.run("# x\n[signet]\nproxy=127.0.0.1:9050\n", shell)
-    node.run("# x\n", shell)
-    assert closed(node)
+    # on a chain that is not in force now, and with the line ends of old editors
+    for text in ("# x\n[signet]\nproxy=127.0.0.1:9050\n", "# x\r[test]\rnoconnect = 1\r"):
+        node.run(text, shell)
+        node.run(text[:4], shell)
+        assert closed(node), text
 
 
 @pytest.mark.parametrize("text", ["proxy=192.168.1.60:9050", "proxy=192.168.1.60:9050\n\n"])

@@ -26,8 +26,8 @@ def applets() -> str:
     """A folder with the commands of the image, which are busybox's."""
     folder = Path(tempfile.mkdtemp(prefix="applets"))
     atexit.register(shutil.rmtree, folder)
-    names = "awk cat chmod cmp cut grep head mkdir mktemp mv paste readlink rm sed sort sync tail touch"
-    for name in (names + " tr wc").split():
+    names = "awk cat chmod cmp cut grep head mkdir mktemp mv paste readlink rm sed sort sync tail"
+    for name in (names + " touch tr wc").split():
         (folder / name).symlink_to("/usr/bin/busybox")
     return str(folder)
 

@@ -118,10 +118,13 @@ function restricts(option, value) {
 	return value != "\001" || option ~ /^(connect|onion)$/
 }
 # Does the file that this one is the beginning of say something about privacy, on any chain?
-function cut_was_private(    row, found) {
-	while ((getline row < cut) > 0) {
-		sub(/[#=].*/, "", row); gsub(/[^a-z0-9-]/, "", row); sub(/^no/, "", row)
-		if (is(row, "private") || is(row, "inbound")) found = 1
+function cut_was_private(    text, row, n, i, found) {
+	while ((getline text < cut) > 0) {
+		n = split(text, row, "\r")
+		for (i = 1; i <= n; i++) {
+			sub(/[#=].*/, "", row[i]); gsub(/[^a-z0-9-]/, "", row[i]); sub(/^no/, "", row[i])
+			if (is(row[i], "private") || is(row[i], "inbound")) found = 1
+		}
 	}
 	close(cut)
 	return found

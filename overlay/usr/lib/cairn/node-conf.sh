@@ -17,14 +17,16 @@ node_conf_parse() {
 	if [ ! -e "$2" ]; then
 		absent="There is no node.conf on the boot partition"
 		# as Windows' editor names it, or a repair of the file system
-		for other in "$1"/boot/[Nn][Oo][Dd][Ee].[Cc][Oo][Nn][Ff]?* "$1"/boot/[Ff][Ss][Cc][Kk]*.[Rr][Ee][Cc]; do
+		for other in "$1"/boot/[Nn][Oo][Dd][Ee].[Cc][Oo][Nn][Ff]?* \
+			"$1"/boot/[Ff][Ss][Cc][Kk]*.[Rr][Ee][Cc]; do
 			[ ! -e "$other" ] || lost=$(printf %s "${other##*/}" | tr -cd ' -[]-~' | cut -c1-60)
 		done
 		[ -z "$lost" ] || absent="$absent, but $lost, which may be it. The network is off: rename that file to node.conf, or remove it, and restart."
 		if awk '$5 == "/boot" { seen = 1 } END { exit seen }' "$1/proc/self/mountinfo" 2>/dev/null; then
 			absent="The boot partition, with node.conf, is not there; restart, and replace the disk if that does not help"
 			lost=1
-			for known_before in "$1"/var/lib/cairn/private "$1"/var/lib/cairn/node.conf "$1"/var/lib/cairn/prune.*; do
+			for known_before in "$1"/var/lib/cairn/private \
+				"$1"/var/lib/cairn/node.conf "$1"/var/lib/cairn/prune.*; do
 				[ ! -e "$known_before" ] || lost=""
 			done
 			[ -z "$lost" ] || absent="$absent. The network is off, as nothing is known of what node.conf said."
@@ -56,8 +58,8 @@ node_conf_parse() {
 		forgotten=1
 	fi
 	LC_ALL=C awk -v table="$node_conf_here/../../share/cairn/options.tsv" -v known="${4-}" \
-		-v ignored="$ignored" -v absent="$absent" -v remembered="$remembered" -v archives="$archives" -v cut="$cut" \
-		-v lost="$lost" -v forgotten="$forgotten" \
+		-v ignored="$ignored" -v absent="$absent" -v remembered="$remembered" -v archives="$archives" \
+		-v cut="$cut" -v lost="$lost" -v forgotten="$forgotten" \
 		-f "$node_conf_here/node-conf-values.awk" -f "$node_conf_here/node-conf-end.awk" \
 		-f "$node_conf_here/node-conf-rejected.awk" -f "$node_conf_here/node-conf.awk" "$input" >"$3/records" || {
 		why="node.conf could not be read because of an error of Cairn's own."
@@ -94,7 +96,10 @@ bitcoin_conf() {
 # lasting FILE [MODE]: standard input becomes FILE on the data partition, whole or not at all, also
 # when the power fails. MODE is 644 if it is not given.
 lasting() {
-	{ rm -f "$1.new" && (umask 077 && cat >"$1.new") && chmod "${2:-644}" "$1.new" && sync "$1.new" && mv "$1.new" "$1" && sync "${1%/*}"; } 2>/dev/null
+	{
+		rm -f "$1.new" && (umask 077 && cat >"$1.new") && chmod "${2:-644}" "$1.new" &&
+			sync "$1.new" && mv "$1.new" "$1" && sync "${1%/*}"
+	} 2>/dev/null
 }
 
 # remember_private ROOT RECORDS: notes which options keep the node private. Only a good file

@@ -1,4 +1,4 @@
-# shellcheck shell=sh disable=SC2034 # its variables are for who sources it
+# shellcheck shell=sh disable=SC2034,SC2154 # its variables are for who sources it, one is memory.sh's
 # How much of the blocks is kept. Sourced by node-tune, after database-engine.sh and memory.sh.
 #
 # What is deleted is gone, so nothing is deleted in doubt. bitcoind-started notes what bitcoind

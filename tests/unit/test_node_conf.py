@@ -101,9 +101,7 @@ def test_chain(node: Node, shell: str, text: str, chain: str) -> None:
     assert node.run(f"# x\n{text}\n", shell) == ""
     assert node.records("chain") == [chain]
     assert node.records("chain-directory") == [DIRECTORY.get(chain, f"/{chain}")]
-    lines = node.read("run/bitcoind/bitcoin.conf").splitlines()
-    lines = [line for line in lines if not line.startswith(("#", "include", "bind", "["))]
-    assert lines == [f"chain={chain}"]
+    assert node.options() == ([] if chain == "main" else [f"chain={chain}"])
 
 
 @pytest.mark.parametrize(
@@ -432,6 +430,51 @@ MISTYPED = [
     "proxyrandomize=yes",
     "privatebroadcast=yes",
     "walletbroadcast=no",
+    # what another file says is not known
+    "includeconf=private.conf",
+    "conf=/boot/bitcoin.conf",
+    "settings=/boot/settings.json",
+    "datadir=/boot/bitcoin",
+    "nosettings=1",
+    "[test]\nincludeconf=private.conf",
+    # in the value, where a line end was lost
+    "dbcache=300 proxy=127.0.0.1:9050",
+    "server=1 proxy=127.0.0.1:9051",
+    "addnode=192.0.2.7 onlynet=onion",
+    "hostname=node onlynet=ipv4",
+    "prune=550;proxy=127.0.0.1:9051",
+    "daemon=1 -proxy=127.0.0.1:9051",
+    "daemon=1 noconnect=1",
+    "net=onion",
+    "=127.0.0.1:9050",
+    "192.168.1.60:9050",
+    "rest=127.0.0.1:9150",
+    "rest=abc.onion",
+    "dbcache=300\u2028proxy=127.0.0.1:9051",
+    "dbcache=300\u0085proxy=127.0.0.1:9051",
+    "dbcache=300\vproxy=127.0.0.1:9051",
+    "dbcache=300\u2028prxoy=127.0.0.1:9051",
+    "deprecatedrpc=x proxy=127.0.0.1:9051",
+    "rpcwhitelist=me:getinfo onlynet=ipv6",
+    "wallet=w\u2028dnsseed=0",
+    "wallet=proxy=127.0.0.1:9051",
+    "torpassword=x noconnect = 1",
+    "lang=de proxy=127.0.0.1:9051",
+    f"sshkey={KEY} proxy=127.0.0.1:9051",
+    # like nothing that is known
+    "socksproxi=127.0.0.1:9051",
+    "anonymous=1",
+    "use tor=1",
+    "gateway proxi=1",
+    "x",
+    # no connections at all
+    "maxconnections=O",
+    "maxconections=0",
+    "maxconnections=-1",
+    "maxconnections",
+    "maxconnections 0",
+    "main.maxconnections=none",
+    "maxconnections=20\nmaxconnections=0",
 ]
 
 
@@ -491,11 +534,23 @@ OPEN = [
     "gateway=1",
     "rest=maybe",
     "addnode=a b",
-    "rpcpassword=proxy",
-    "uacomment=proxy/onion",
-    "rpcuser=connect",
+    "rpcpassword=hunter2",
+    "uacomment=a/b",
+    "rpcuser=bob",
     "[moon]",
     "upnp=0",
+    "paytxfee=1",
+    "maxconections=40",
+    "maxconnections 40",
+    "main.dbcache=300",
+    "-dbcache=300",
+    "Dbcache=300",
+    "dbcache=much # gr\u00f6\u00dfer, wie bei onion",
+    "hostnam=attic",
+    "ssh-key=x",
+    "wallet=my dbcache=300",
+    "archive=1",
+    "pruning=0",
 ]
 
 
@@ -523,16 +578,33 @@ GOOD = [
     ("signet=1\nnoconnect=1", ["chain=signet", "noconnect=1"]),
     ("dnsseed=0", ["dnsseed=0"]),
     ("dns=0", ["dns=0"]),
-    ("[test]\nproxy=127.0.0.1:9050", []),
-    ("[signet]\nconnect=192.168.1.5", []),
+    ("[test]\nproxy=127.0.0.1:9050\n[main]\nproxy=127.0.0.1:9050", None),
+    ("proxy=127.0.0.1:9050\n[signet]\nproxy=127.0.0.1:9051", None),
 ]
 
 
 @pytest.mark.parametrize(("text", "options"), GOOD, ids=[text[:40] for text, _ in GOOD])
-def test_good_privacy(node: Node, text: str, options: list[str]) -> None:
+def test_good_privacy(node: Node, text: str, options: list[str] | None) -> None:
     """Good lines pass, without a sentence, as bitcoind has to read them."""
     assert node.run(f"{text}\n") == ""
-    assert node.options() == options
+    assert options is None or node.options() == options
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("chain=signet\n[main]\nproxy=127.0.0.1:9050", "proxy=127.0.0.1:9050, counts on main only"),
+        ("[test]\nproxy=127.0.0.1:9050\nproxy=127.0.0.1:9051", "counts on test only"),
+        ("[signet]\nnoconnect=1", "noconnect=1, counts on signet only"),
+    ],
+)
+def test_privacy_of_another_chain(node: Node, shell: str, text: str, words: str) -> None:
+    """A line that counts elsewhere is good, and the owner hears that it has no effect here."""
+    report = node.run(f"{text}\n", shell)
+    assert words in report
+    assert len(report.splitlines()) == 1
+    assert not closed(node)
+    assert node.records("good") == ["1"]
 
 
 def test_lost_file(node: Node, shell: str) -> None:
@@ -546,7 +618,7 @@ def test_lost_file(node: Node, shell: str) -> None:
         node.run(data, shell)
         assert closed(node), data
         assert set(node.read("var/lib/cairn/private").split()) == {"onlynet", "proxy"}
-    assert node.run("proxy=192.168.1.60:9050\n", shell) == ""
+    assert node.run("proxy=192.168.1.60:9050\n# end\n", shell) == ""
     assert not closed(node)
     assert node.read("var/lib/cairn/private") == "proxy\n"
     assert node.run("# all in the open\n", shell) == ""
@@ -557,6 +629,60 @@ def test_lost_file(node: Node, shell: str) -> None:
     assert not closed(node)
 
 
+WHOLE = "prune=50000\nhostname=attic\nrpcauth=me:0a1b$2c3d\nproxy=192.168.1.60:9050\n"
+
+
+@pytest.mark.parametrize("size", [0, 10, 11, 12, 26, 51, 60, len(WHOLE) - 2])
+def test_cut_file(node: Node, shell: str, size: int) -> None:
+    """What a torn FAT leaves of a file opens nothing, prunes nothing and forgets nothing."""
+    marker = node.path / "var/lib/cairn/reindex-done"
+    assert node.run(WHOLE, shell) == ""
+    last = node.path / "var/lib/cairn/node.conf"
+    assert last.read_text() == WHOLE
+    assert last.stat().st_mode & 0o777 == 0o600
+    marker.write_text("reindex\n")
+    assert "looks cut short. The network is off." in node.run(WHOLE[:size], shell)
+    assert closed(node)
+    assert node.records("good") == []
+    assert node.records("prune") == []
+    assert node.records("prune-doubt")
+    assert not [line for line in node.options() if "prune" in line]
+    assert node.read("var/lib/cairn/private") == "proxy\n"
+    assert last.read_text() == WHOLE
+    assert marker.exists()
+    assert node.run(WHOLE, shell) == ""
+    assert not closed(node)
+    # taken out on purpose
+    assert node.run(WHOLE.split("proxy")[0] + "# end\n", shell) == ""
+    assert not closed(node)
+
+
+def test_cut_file_without_privacy(node: Node, shell: str) -> None:
+    """It stays on the network; blocks are not deleted or the database rebuilt because of it."""
+    node.run("hostname=attic\nreindex=0 \nprune=50000\n", shell)
+    assert "looks cut short. Copy" in node.run("hostname=attic\nreindex=0 \nprune=5000", shell)
+    assert node.records("network") == ["on"]
+    assert node.records("prune-doubt")
+    node.run("dbcache=300\nreindex=1\ndbcache=300\n", shell)
+    node.run("dbcache=300\nreindex=1\n", shell)
+    assert node.records("once") == []
+    # on a chain that is not in force now, and with the line ends of old editors
+    for text in ("# x\n[signet]\nproxy=127.0.0.1:9050\n", "# x\r[test]\rnoconnect = 1\r"):
+        node.run(text, shell)
+        node.run(text[:4], shell)
+        assert closed(node), text
+
+
+@pytest.mark.parametrize("text", ["proxy=192.168.1.60:9050", "proxy=192.168.1.60:9050\n\n"])
+def test_blank_end_is_no_cut(node: Node, shell: str, text: str) -> None:
+    """An editor takes blank lines off the end; a line more is none, either."""
+    node.run("proxy=192.168.1.60:9050\r\n \n", shell)
+    node.run("proxy=192.168.1.60:9050\n\n\n", shell)
+    assert node.run(text, shell) == ""
+    assert node.run(f"{text}\nprune=600\n", shell) == ""
+    assert not closed(node)
+
+
 def test_lost_file_on_the_second_boot(node: Node, shell: str) -> None:
     """On the first one the data partition's folder comes after node-config."""
     (node.path / "var/lib/cairn").rmdir()
@@ -564,6 +690,8 @@ def test_lost_file_on_the_second_boot(node: Node, shell: str) -> None:
     (node.path / "var/lib/cairn").mkdir(parents=True)
     started = ROOT / "overlay/usr/lib/cairn/bitcoind-started"
     subprocess.run([*shell.split(), str(started), "--root", str(node.path)], check=True)
+    assert node.read("var/lib/cairn/node.conf") == "proxy=192.168.1.60:9050\n"
+    assert (node.path / "var/lib/cairn/node.conf").stat().st_mode & 0o777 == 0o600
     (node.path / "boot/node.conf").unlink()
     node.run(None, shell)
     assert closed(node)
@@ -574,6 +702,80 @@ def test_lost_file_of_another_chain(node: Node, shell: str) -> None:
     assert node.run("signet=1\n", shell) == ""
     (node.path / "boot/node.conf").unlink()
     assert "had chain=" in node.run(None, shell)
+    assert closed(node)
+
+
+def test_main_in_so_many_words(node: Node, shell: str) -> None:
+    """The chain is there, and it is main: that of the last good file is not missed."""
+    node.run("signet=1\n", shell)
+    node.run("chain=main\ndbcahe=300\n", shell)
+    assert not closed(node)
+    node.run("signet=1\n", shell)
+    node.run("signet=0\ndbcahe=300\n", shell)
+    assert closed(node)
+
+
+@pytest.mark.parametrize(
+    "name", ["node.conf.txt", "NODE.CONF.TXT", "node.conf~", "FSCK0000.REC", "fsck0001.rec"]
+)
+def test_file_under_another_name(node: Node, shell: str, name: str) -> None:
+    """The owner has written something, and the node cannot tell what."""
+    (node.path / "boot").mkdir()
+    (node.path / "boot" / name).write_text("proxy=127.0.0.1:9050\n")
+    assert node.run(None, shell).startswith(
+        f"There is no node.conf on the boot partition, but {name}"
+    )
+    assert closed(node)
+    assert node.run("# end\n", shell) == ""
+    assert not closed(node)
+
+
+@pytest.mark.parametrize("memory", ["", "prune.main", "private", "node.conf"])
+def test_boot_partition_of_a_new_node(node: Node, shell: str, memory: str) -> None:
+    """Without it and without a memory nothing is known of what the owner wants."""
+    (node.path / "proc/self").mkdir(parents=True)
+    (node.path / "proc/self/mountinfo").write_text("22 1 8:1 / / ro - erofs x ro\n")
+    if memory:
+        text = {"prune.main": "600\n", "private": "proxy\n"}.get(memory, "# x\n")
+        (node.path / "var/lib/cairn" / memory).write_text(text)
+    assert node.run(None, shell)
+    assert closed(node) is (memory in ("", "private"))
+
+
+TORN = [b"", b"\n", b"proxy", b"proxy\n\0", b"pro\0xy\n", b"\0" * 6, b"Proxy\n", b"pro\xffy\n"]
+TORN += [b"proxy\nx\n", b"proxy\nx", b" proxy\n", b"proxy \n", b"proxy\r\n", b"proxy  dns\n"]
+
+
+@pytest.mark.parametrize("data", TORN)
+def test_memory_of_privacy_is_torn(node: Node, shell: str, data: bytes) -> None:
+    """There was something; what it was is not known. Only a good file ends that."""
+    memory = node.path / "var/lib/cairn/private"
+    memory.write_bytes(data)
+    for text in (None, "", "dbcahe=300\n", "proxy=127.0.0.1:9050\ndbcahe=300\n"):
+        assert "cannot be read any more" in node.run(text, shell)
+        assert closed(node), text
+        assert memory.read_bytes() == data
+    assert node.run("proxy=127.0.0.1:9050\n", shell) == ""
+    assert not closed(node)
+    assert memory.read_text() == "proxy\n"
+    memory.write_bytes(data)
+    assert node.run("dbcache=300\n", shell) == ""
+    assert not closed(node)
+    assert not memory.exists()
+
+
+@pytest.mark.parametrize("data", [" 0\n", "0 0\n", "00\n", "0\r\n", "0"])
+def test_torn_archive_is_none(node: Node, shell: str, data: str) -> None:
+    """Such a node runs with prune=1, with which Core refuses an index."""
+    (node.path / "var/lib/cairn/prune.main").write_text(data)
+    assert "needs all blocks" in node.run("txindex=1\n", shell)
+
+
+def test_lost_line_of_no_connections(node: Node, shell: str) -> None:
+    """maxconnections=0 is a wish for privacy, too."""
+    node.run("maxconnections=0\n", shell)
+    assert node.read("var/lib/cairn/private") == "maxconnections\n"
+    node.run("dbcahce=300\n", shell)
     assert closed(node)
 
 
@@ -671,6 +873,17 @@ def test_archive_may_index(node: Node, shell: str) -> None:
         ("prune=600\nnoprune=1", [], True),
         ("prune=0\nprune=600", ["0"], False),
         ("noprune=0", [], True),
+        ("pruning=0", [], True),
+        ("prunning=0", [], True),
+        ("archive=1", [], True),
+        ("dbcache=300 prune=0", [], True),
+        ("dbcache=300\u2028noprune=1", [], True),
+        ("wallet=x prune=0", [], True),
+        ("includeconf=more.conf", [], True),
+        ("conf=more.conf", [], True),
+        ("settings=x", [], True),
+        ("datadir=/x", [], True),
+        ("fastprune=yes", [], False),
     ],
 )
 def test_prune_records(node: Node, text: str, prune: list[str], doubt: bool) -> None:

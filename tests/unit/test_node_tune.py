@@ -511,7 +511,7 @@ ABSENT, DOUBT = "absent 1\n", "prune-doubt Line 3 cannot be used.\n"
         # a note that cannot be read, or none beside blocks of an older Cairn
         ("", ABSENT, True, True, "1"),
         ("60x", ABSENT, True, True, "1"),
-        ("60x", "", True, True, "4781"),
+        ("60x", "", True, True, "1"),
         (None, ABSENT, True, True, "1"),
         (None, "", False, True, "1"),
         (None, "", True, True, "4781"),
@@ -571,6 +571,33 @@ def test_prune_is_remembered_for_each_chain(machine: Machine, shell: str) -> Non
     assert boot("") == "4781"
     assert (machine.path / "var/lib/cairn/prune.main").read_text() == "4781\n"
     assert not list(machine.path.glob("var/lib/cairn/*.new"))
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    "torn",
+    ["", "\n", "x\n", "0", "0\r\n", " 0\n", "0 \n", "0 0\n", "00\n", "0\n0\n", "9" * 20 + "\n"],
+)
+def test_torn_memory_of_prune(machine: Machine, shell: str, torn: str) -> None:
+    """All blocks may have been kept: nothing is deleted until the owner says what he wants."""
+    machine.disk("sd", 29000)
+    machine.write("var/lib/cairn/prune.main", torn)
+    started = machine.script.parents[1] / "lib/cairn/bitcoind-started"
+    command = [*shell.split(), str(started), "--root", str(machine.path)]
+    for records in ("", ABSENT, DOUBT):
+        machine.records(records)
+        result = machine.run(shell)
+        assert result.returncode == 0
+        assert "umber" not in result.stderr
+        assert machine.settings()["prune"] == "1"
+        assert "No block is deleted" in machine.report()
+        subprocess.run(command, check=True)
+        assert (machine.path / "var/lib/cairn/prune.main").read_bytes() == torn.encode()
+    machine.records("prune 600\n")
+    assert machine.run(shell).returncode == 0
+    assert machine.settings()["prune"] == "600"
+    subprocess.run(command, check=True)
+    assert (machine.path / "var/lib/cairn/prune.main").read_text() == "600\n"
 
 
 @pytest.mark.parametrize("shell", SHELLS)

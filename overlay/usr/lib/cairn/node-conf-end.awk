@@ -112,27 +112,54 @@ function check_together(    nets, listening, n, words, i) {
 function note(text) { notes[++note_count] = text }
 # Does it keep the node more private than bitcoind's default would?
 function restricts(option, value) {
+	if (option == "maxconnections") return value == "0"
 	if (!is(option, "private") && !is(option, "inbound")) return 0
 	if (kind[option] == "bool") return value == (option == "privatebroadcast")
 	return value != "\001" || option ~ /^(connect|onion)$/
 }
+# Does the file that this one is the beginning of say something about privacy, on any chain?
+function cut_was_private(    text, row, n, i, found) {
+	while ((getline text < cut) > 0) {
+		n = split(text, row, "\r")
+		for (i = 1; i <= n; i++) {
+			sub(/[#=].*/, "", row[i]); gsub(/[^a-z0-9-]/, "", row[i]); sub(/^no/, "", row[i])
+			if (is(row[i], "private") || is(row[i], "inbound")) found = 1
+		}
+	}
+	close(cut)
+	return found
+}
 # Was a line that kept the node private lost?
 function check_memory(    n, i, words, names) {
-	if (chain != "main") { now["chain"] = chain; names = " chain" }
+	if (chain_nr) now["chain"] = chain
+	if (chain != "main") names = " chain"
 	for (i = 1; i <= count; i++)
 		if (!gone[i] && where[kept[i]] == i && restricts(kept[i], kept_value[i]))
 			names = names " " kept[i]
 	private = substr(names, 2)
-	good = said && !rejects && ignored == "" && absent == ""
+	good = said && !rejects && ignored == "" && absent == "" && cut == ""
 	if (by_control && network == "outbound") network = "off"
 	if (ignored != "") {
 		network = "off"
 		note(ignored " The network is off until node.conf is corrected.")
 		return
 	}
-	if (network == "off")
+	if (lost != "") {
+		network = "off"
+		note(absent)
+		return
+	}
+	if (cut != "") {
+		cut_why = "node.conf ends before the last good one did and looks cut short."
+		if (remembered != "" || cut_was_private()) network = "off"
+		note(cut_why (network == "off" ? " The network is off." : "") " Copy the whole file to the boot partition again; if you took lines off its end on purpose, write a line such as \"# end\" at the end. Then restart.")
+	}
+	if (network == "off" && closer)
 		note("The network is off: line " closer " of node.conf may have been meant to keep the node private. Correct that line and restart.")
-	else if (!good) {
+	else if (!good && network != "off" && forgotten) {
+		network = "off"
+		note("The network is off: what the last good node.conf had to keep the node private cannot be read any more. Save a node.conf in which every line can be used, and restart.")
+	} else if (!good && network != "off") {
 		n = split(remembered, words, " ")
 		for (i = 1; i <= n; i++) if (!(words[i] in now)) {
 			network = "off"
@@ -143,6 +170,16 @@ function check_memory(    n, i, words, names) {
 	if (network == "outbound")
 		note("Nobody can connect to this node: line " closer " of node.conf may have been meant to restrict that. Correct that line and restart.")
 	if (absent != "") note(absent)
+	if (network != "off") check_sections()
+}
+# A line about privacy that counts on another chain only, with none in its place on this one
+function check_sections(    i, told) {
+	for (i = 1; i <= count; i++) {
+		if (gone[i] || kept_section[i] == "" || kept_section[i] == chain || kept[i] in now ||
+			kept[i] in told || !is(kept[i], "private") || !restricts(kept[i], kept_value[i])) continue
+		told[kept[i]] = 1
+		note("Line " kept_nr[i] " of node.conf, " shown(i) ", counts on " kept_section[i] " only; this node runs on " chain " without it. Write it above the sections if it is meant for every chain.")
+	}
 }
 END {
 	if (!said && absent == "" && ignored == "")
@@ -169,17 +206,20 @@ END {
 	if (absent != "") print "absent 1"
 	if (private != "") print "private " private
 	if (ignored != "") print "prune-doubt " ignored
+	else if (cut != "") print "prune-doubt " cut_why
 	else if (doubt && val("prune") != "0")
 		print "prune-doubt Line " doubt " of node.conf may have been meant to be about prune and cannot be used."
 	else if ("prune" in now && val("prune") != "kept") print "prune " val("prune")
-	if (val("reindex") == "1") print "once reindex"
-	else if (val("reindex-chainstate") == "1") print "once reindex-chainstate"
+	# what it asks for once may have been taken out, or be another line's beginning
+	if (cut == "" && val("reindex") == "1") print "once reindex"
+	else if (cut == "" && val("reindex-chainstate") == "1") print "once reindex-chainstate"
 	else if (absent == "" && ignored == "" && cut == "" && !once_doubt) print "without-once 1"
 	for (i = 1; i <= records; i++) print record_of[i]
 	for (i = 1; i <= note_count; i++) print "note " notes[i]
 	for (i = 1; i <= lines; i++) if (i in sentence) print "rejected " sentence[i]
 	for (pass = 1; pass <= 2; pass++) for (i = 1; i <= count; i++) {
 		if (gone[i] || kept_section[i] != (pass == 1 ? "" : chain) || is(kept[i], "once")) continue
+		if (cut != "" && kept[i] == "prune") continue
 		if (doubt && kept[i] == "prune" && val("prune") != "0") continue
 		if (network != "on" && kept[i] in closing &&
 			!(network == "outbound" && kept[i] == "networkactive")) continue

@@ -1,11 +1,14 @@
 # The one parser of node.conf: reads what the user wrote, as Bitcoin Core would, and prints
-# records for all scripts. Called by node-conf.sh, with node-conf-values.awk in front of it.
+# records for all scripts. Called by node-conf.sh, with the other node-conf-*.awk in front of it.
 #
 # Variables: table       options.tsv, which says what each option may be
 #            known       file with the names of bitcoind's options, one a line; "" = no check
 #            ignored     why the file is not used at all; "" = it is
 #            absent      why there is no file; "" = there is one
+#            cut         the last good file, if this one is the beginning of it only; otherwise ""
 #            remembered  names that the last good file had and that keep the node private
+#            lost        not "": the file that is not there may be meant to be (a reason in absent)
+#            forgotten   not "": there is such a list, and it cannot be read
 #            archives    chains whose blocks are all kept (bitcoind came up with prune=0)
 # Output, one record a line, NAME value; a record that is not there has no value:
 #   chain NAME            always; main, test, testnet4, signet or regtest
@@ -24,7 +27,8 @@
 #   note SENTENCE         what the user must know first; rejected SENTENCE: a line left out
 #
 # A line that could not be used never opens anything: if it resembles an option that keeps the
-# node private, the network is off; if it resembles prune, nothing more is pruned.
+# node private, or nothing that is known, the network is off; if it resembles prune, nothing more
+# is pruned.
 BEGIN {
 	FS = "\t"
 	load_table()
@@ -32,6 +36,9 @@ BEGIN {
 	for (i in words) chains[words[i]] = 1
 	split("tor socks socks4 socks5 i2p", words, " ")
 	for (i in words) private_word[words[i]] = 1
+	split("hostname filesystem sshkey ip gateway", words, " ")
+	for (i in words) own_keys[words[i]] = 1
+	two_in_one = "has a second option in it; write one a line"
 	section = ""; lines = 0; most_rejected = 100
 }
 function load_table(    row, i, n, words, option) {
@@ -44,6 +51,7 @@ function load_table(    row, i, n, words, option) {
 		for (i = 1; i <= n; i++) {
 			if (policies[i] ~ /^own:/) { own[option] = "|" substr(policies[i], 5) "|" }
 			else policy[option, policies[i]] = 1
+			if (policies[i] == "elsewhere") elsewhere[option] = 1
 		}
 	}
 	close(table)
@@ -53,79 +61,8 @@ function load_table(    row, i, n, words, option) {
 }
 function is(option, what) { return (option, what) in policy }
 
-# -- rejected lines ---------------------------------------------------------------------
-function say(nr, line, why) {
-	if (nr in sentence) return
-	gsub(/[^ -~]/, "?", line)
-	if (length(line) > 60) line = substr(line, 1, 57) "..."
-	sentence[nr] = "node.conf line " nr ": \"" line "\": " why "; the line is ignored."
-}
-# close_network STATE: off is stronger than outbound; the first line that asks for it is named.
-function close_network(state, nr) {
-	if (network == "off" || network == state) return
-	network = state
-	closer = nr
-}
-function reject(nr, line, why,    key, name) {
-	key = line
-	if (index(key, "=")) key = substr(key, 1, index(key, "=") - 1)
-	name = tolower(key)
-	gsub(/[^a-z0-9-]/, "", name); sub(/^-+/, "", name)
-	if (index(tolower(line), "reindex")) once_doubt = 1
-	if (is(name, "secret")) line = key "=..."
-	if (++rejects > most_rejected) once_doubt = 1
-	if (rejects > most_rejected) { close_network("off", nr); doubt = doubt ? doubt : nr; return }
-	say(nr, line, why)
-	judge(nr, key)
-}
-# What may the line have been about?
-function judge(nr, key,    text, count, tokens, i) {
-	if (key ~ /[^ -~\t]/) { once_doubt = 1; close_network("off", nr); doubt = doubt ? doubt : nr }
-	text = tolower(substr(key, 1, 80))
-	count = split(text, tokens, /[^a-z0-9]+/)
-	gsub(/[^a-z0-9]/, "", text)
-	tokens[++count] = text
-	for (i = 1; i <= count; i++) {
-		if (tokens[i] == "" || tokens[i] in judged) continue
-		judged[tokens[i]] = 1
-		judge_word(nr, tokens[i])
-		# noion is onion misspelt, nolistn is nolisten
-		if (!(tokens[i] in kind) && tokens[i] ~ /^no./) judge_word(nr, substr(tokens[i], 3))
-	}
-}
-function judge_word(nr, word,    option, state) {
-	if (resembles(word, "prune")) doubt = doubt ? doubt : nr
-	if (resembles(word, "reindex")) once_doubt = 1
-	if (word in private_word) close_network("off", nr)
-	if (network == "off") return
-	if (word in kind) {
-		if (is(word, "private")) close_network("off", nr)
-		else if (is(word, "inbound")) close_network("outbound", nr)
-		return
-	}
-	for (option in kind) {
-		if (!is(option, "private") && !is(option, "inbound")) continue
-		state = is(option, "private") ? "off" : "outbound"
-		if (resembles(word, option)) close_network(state, nr)
-		else if (length(option) >= 5 && index(word, option) && !near_other(word))
-			close_network(state, nr)
-	}
-}
-function resembles(word, option,    n) {
-	if (word == option) return 1
-	n = length(option)
-	if (n < 3) return 0
-	return like(word, option, n >= 8 ? 2 : 1) || like(word, "no" option, 1)
-}
-# maxconnection is maxconnections misspelt, not connect
-function near_other(word,    option) {
-	for (option in kind)
-		if (!is(option, "private") && !is(option, "inbound") && like(word, option, 2)) return 1
-	return 0
-}
-
 # -- keys of Cairn's own: checked, each but sshkey and dns once -----------------------------
-function own_key(nr, line, name, value,    fields) {
+function own_key(nr, line, name, value,    why) {
 	if (section != "") { reject(nr, line, name " belongs above the first [section]"); return }
 	if (name in first) { reject(nr, line, name " stands in line " first[name] " already"); return }
 	if (name == "hostname") {
@@ -143,6 +80,9 @@ function own_key(nr, line, name, value,    fields) {
 			reject(nr, line, "not an OpenSSH public key; paste the one line of your .pub file")
 			return
 		}
+		why = value
+		sub(/^[^ ]* [^ \t]*/, "", why)
+		if (hides(why)) { reject(nr, line, two_in_one); return }
 		add("sshkey " value)
 	} else if (name == "ip") {
 		if (!own_address(value)) {
@@ -193,6 +133,20 @@ function fault(    negated) {
 	if (value == "no" && (negated || name ~ /^(proxy|onion|connect)$/)) { value = "\001"; return "" }
 	return value_fault(name, value)
 }
+# Does a value have a second NAME= in it, as where a line end was lost?
+function hides(text,    n, i, parts) {
+	text = tolower(text)
+	gsub(/[^!-~]+/, " ", text); gsub(/ ?= ?/, "= ", text)
+	n = split(text, parts, " ")
+	for (i = 1; i <= n; i++) {
+		if (!sub(/=$/, "", parts[i])) continue
+		sub(/^.*[^a-z0-9-]/, "", parts[i]); sub(/^-+/, "", parts[i])
+		if (parts[i] in kind) return 1
+		sub(/^no/, "", parts[i])
+		if (parts[i] in kind) return 1
+	}
+	return 0
+}
 function takes_switch() { return name in own && own[name] ~ /^\|[01]\|$/ }
 # Core takes the names of networks in any case.
 function tolower_net(text,    at) {
@@ -228,7 +182,8 @@ function read_line(nr, line,    text, why) {
 		own_key(nr, line, name, value)
 		return
 	}
-	why = fault()
+	why = hides(value) ? two_in_one : ""
+	if (why == "") why = fault()
 	if (why != "") { reject(nr, line, why); return }
 	if (is(name, "ignored") || name in own) return
 	if (name ~ /^(chain|regtest|signet|testnet|testnet4)$/) { chain_line(nr, line); return }

@@ -3,20 +3,35 @@
 #   node_conf_parse ROOT FILE WORK [KNOWN]  reads FILE with the one parser, writes WORK/records.
 #       Before the data partition exists data-format calls it, after that node-config only.
 #       WORK is an empty folder, KNOWN a file with the names of bitcoind's options.
-#   bitcoin_conf ROOT RECORDS, remember_private ROOT RECORDS, lasting FILE   see there
+#   bitcoin_conf ROOT RECORDS, remember_private ROOT RECORDS, keep_good ROOT, lasting FILE [MODE]
 # What the records mean: node-conf.awk. How the others read them: database-engine.sh.
 
 # The parser lies in the same tree as the scripts, in the image and in the repository.
 [ -n "${node_conf_here-}" ] || node_conf_here=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)
 case $node_conf_here in */lib/cairn) ;; *) node_conf_here=$node_conf_here/../lib/cairn ;; esac
+# shellcheck source=overlay/usr/lib/cairn/memory.sh
+. "$node_conf_here/memory.sh"
 
 node_conf_parse() {
-	absent="" ignored="" input=/dev/null
+	absent="" ignored="" cut="" lost="" forgotten="" input=/dev/null
 	if [ ! -e "$2" ]; then
 		absent="There is no node.conf on the boot partition"
-		awk '$5 == "/boot" { seen = 1 } END { exit seen }' "$1/proc/self/mountinfo" 2>/dev/null &&
+		# as Windows' editor names it, or a repair of the file system
+		for other in "$1"/boot/[Nn][Oo][Dd][Ee].[Cc][Oo][Nn][Ff]?* \
+			"$1"/boot/[Ff][Ss][Cc][Kk]*.[Rr][Ee][Cc]; do
+			[ ! -e "$other" ] || lost=$(printf %s "${other##*/}" | tr -cd ' -[]-~' | cut -c1-60)
+		done
+		[ -z "$lost" ] || absent="$absent, but $lost, which may be it. The network is off: rename that file to node.conf, or remove it, and restart."
+		if awk '$5 == "/boot" { seen = 1 } END { exit seen }' "$1/proc/self/mountinfo" 2>/dev/null; then
 			absent="The boot partition, with node.conf, is not there; restart, and replace the disk if that does not help"
-		absent="$absent; the node runs with its defaults."
+			lost=1
+			for known_before in "$1"/var/lib/cairn/private \
+				"$1"/var/lib/cairn/node.conf "$1"/var/lib/cairn/prune.*; do
+				[ ! -e "$known_before" ] || lost=""
+			done
+			[ -z "$lost" ] || absent="$absent. The network is off, as nothing is known of what node.conf said."
+		fi
+		[ -n "$lost" ] || absent="$absent; the node runs with its defaults."
 	elif [ ! -f "$2" ] || ! cat "$2" >"$3/raw" 2>/dev/null; then
 		ignored="node.conf cannot be read. Copy the file to the boot partition again."
 	elif size=$(wc -c <"$3/raw") && [ "$size" -gt 65536 ]; then # a thousand times the template
@@ -25,20 +40,28 @@ node_conf_parse() {
 		ignored="node.conf is not a text file and is ignored as a whole; save it as plain UTF-8 text."
 	else
 		input=$3/raw
+		last=$1/var/lib/cairn/node.conf
+		# A torn FAT file ends early. What is missing may be blank.
+		if [ -f "$last" ] && head -c "$size" "$last" | cmp -s - "$input" &&
+			tail -c "+$((size + 1))" "$last" | grep -q '[^[:space:]]'; then
+			cut=$last
+		fi
 	fi
 	archives="" remembered=""
 	for archive in main test testnet4 signet regtest; do
-		if read -r value 2>/dev/null <"$1/var/lib/cairn/prune.$archive" && [ "$value" = 0 ]; then
+		! remembered_prune "$1/var/lib/cairn/prune.$archive" || [ "$remembered_line" != 0 ] ||
 			archives="$archives $archive"
-		fi
 	done
-	if read -r value 2>/dev/null <"$1/var/lib/cairn/private"; then
-		case $value in *[!a-z0-9\ -]*) ;; *) remembered=$value ;; esac
+	if remembered_private "$1/var/lib/cairn/private"; then
+		remembered=$remembered_line
+	elif [ -e "$1/var/lib/cairn/private" ]; then
+		forgotten=1
 	fi
 	LC_ALL=C awk -v table="$node_conf_here/../../share/cairn/options.tsv" -v known="${4-}" \
 		-v ignored="$ignored" -v absent="$absent" -v remembered="$remembered" -v archives="$archives" \
+		-v cut="$cut" -v lost="$lost" -v forgotten="$forgotten" \
 		-f "$node_conf_here/node-conf-values.awk" -f "$node_conf_here/node-conf-end.awk" \
-		-f "$node_conf_here/node-conf.awk" "$input" >"$3/records" || {
+		-f "$node_conf_here/node-conf-rejected.awk" -f "$node_conf_here/node-conf.awk" "$input" >"$3/records" || {
 		why="node.conf could not be read because of an error of Cairn's own."
 		printf '%s\n' 'chain main' 'chain-directory ' 'network off' "prune-doubt $why" \
 			"note $why The network is off; please report it with your node.conf." >"$3/records"
@@ -70,10 +93,13 @@ bitcoin_conf() {
 	}' "$2" | awk -f "$node_conf_here/listening.awk"
 }
 
-# lasting FILE: standard input becomes FILE on the data partition, whole or not at all, also
-# when the power fails.
+# lasting FILE [MODE]: standard input becomes FILE on the data partition, whole or not at all, also
+# when the power fails. MODE is 644 if it is not given.
 lasting() {
-	{ cat >"$1.new" && chmod 644 "$1.new" && sync "$1.new" && mv "$1.new" "$1" && sync "${1%/*}"; } 2>/dev/null
+	{
+		rm -f "$1.new" && (umask 077 && cat >"$1.new") && chmod "${2:-644}" "$1.new" &&
+			sync "$1.new" && mv "$1.new" "$1" && sync "${1%/*}"
+	} 2>/dev/null
 }
 
 # remember_private ROOT RECORDS: notes which options keep the node private. Only a good file
@@ -81,8 +107,11 @@ lasting() {
 remember_private() {
 	memory=$1/var/lib/cairn/private
 	private=$(sed -n 's/^private //p' "$2")
-	before=$(cat "$memory" 2>/dev/null) || before=""
+	before=""
+	if remembered_private "$memory"; then before=$remembered_line; fi
 	if ! grep -q '^good 1$' "$2"; then
+		# not as it was written: it stays, and with it the doubt
+		[ -n "$before" ] || [ ! -e "$memory" ] || return 0
 		private=$(printf '%s %s' "$before" "$private" | tr -s ' ' '\n' | sort -u | paste -s -d ' ' - | sed 's/^ *//')
 	fi
 	if [ -z "$private" ]; then
@@ -90,4 +119,12 @@ remember_private() {
 	elif [ "$private" != "$before" ]; then
 		printf '%s\n' "$private" | lasting "$memory"
 	fi
+}
+
+# keep_good ROOT: the last good node.conf, which node-config has left in /run, stays on the data
+# partition. A later one that is its beginning only has been cut short. It has what rpcauth= says.
+keep_good() {
+	[ -e "$1/run/cairn/node-conf.good" ] || return 0
+	cmp -s "$1/run/cairn/node-conf.good" "$1/var/lib/cairn/node.conf" ||
+		lasting "$1/var/lib/cairn/node.conf" 600 <"$1/run/cairn/node-conf.good"
 }

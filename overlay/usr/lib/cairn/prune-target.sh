@@ -1,5 +1,5 @@
-# shellcheck shell=sh disable=SC2034 # its variables are for who sources it
-# How much of the blocks is kept. Sourced by node-tune, after database-engine.sh.
+# shellcheck shell=sh disable=SC2034,SC2154 # its variables are for who sources it, one is memory.sh's
+# How much of the blocks is kept. Sourced by node-tune, after database-engine.sh and memory.sh.
 #
 # What is deleted is gone, so nothing is deleted in doubt. bitcoind-started notes what bitcoind
 # came up with in /var/lib/cairn/prune.CHAIN. From then on:
@@ -8,6 +8,7 @@
 #   refused it, or size or kind of the disk cannot be read: not less than was kept before.
 # - In the same cases without such a note: 1, which deletes nothing by itself, unless the node
 #   is new, without a block, and nothing was said about prune.
+# - With a note that is not as bitcoind-started writes it: 1, until node.conf has a good prune=N.
 # 1 and not 0 there: bitcoind starts with it whether or not old blocks are gone already.
 
 # prune_target ROOT DATADIR AUTOMATIC MIB CLASS: AUTOMATIC is the rule's value (MiB), MIB the size
@@ -20,11 +21,12 @@ prune_target() {
 	absent=$(node_record "$1" absent)
 	[ -n "$(node_record "$1" chain)" ] || absent=1
 	memory=$1/var/lib/cairn/prune.$(node_chain "$1")
-	before=$(cat "$memory" 2>/dev/null) || before=""
-	case $before in
-	*[!0-9]*) before=1 ;;
-	'') [ ! -e "$memory" ] || before=1 ;;
-	esac
+	before="" torn=""
+	if remembered_prune "$memory"; then
+		before=$remembered_line
+	elif [ -e "$memory" ]; then
+		before=1 torn="What this node has noted of the blocks that it keeps cannot be read; write prune= with a value into node.conf."
+	fi
 	if [ -n "$wanted" ]; then
 		prune_target=$wanted
 		prune_reason="node.conf says so"
@@ -39,6 +41,8 @@ prune_target() {
 	why=""
 	if [ -n "$doubt" ]; then
 		why=$doubt
+	elif [ -n "$torn" ]; then
+		why=$torn
 	elif [ "$4" -le 0 ]; then
 		why="The size of the data disk cannot be read."
 	elif [ -n "$absent" ]; then

@@ -117,6 +117,8 @@ damaged() {
 		hold "$1" "A database is damaged ($2) and the data partition cannot be written; bitcoind stays stopped. $3"
 	report "$1" "A database is damaged ($2); the node rebuilds it now by fetching and checking the chain again, which takes days on a card and hours on a fast disk; wallet and settings are kept."
 	${CAIRN_NODE_CONFIG:-node-config} || :
+	# It has run for this start already, with the small cache of a node at the tip.
+	${CAIRN_SYSTEMCTL:-systemctl} start node-tune.service || :
 	${CAIRN_SYSTEMCTL:-systemctl} --no-block start node-sync-done.timer || :
 	exit 0
 }
@@ -165,7 +167,7 @@ once_begun() {
 	asked=$(sed -n 's/^\(reindex[a-z-]*\)=1$/\1/p' "$once") || asked=""
 	: >"$once" || :
 	if [ -n "$asked" ] && ! printf '%s\n' "$asked" | lasting "$state/reindex-done.$chain"; then
-		echo "$state/reindex-done.$chain cannot be written; take $asked=1 out of node.conf, or the next boot fetches the chain once more." >&2
+		echo "$state/reindex-done.$chain cannot be written; take $asked=1 out of node.conf, or the next boot fetches the chain once more."
 	elif [ -n "$asked" ] && [ "$chain" = main ]; then
 		rm -f "$state/reindex-done" 2>/dev/null || :
 	fi

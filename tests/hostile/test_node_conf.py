@@ -408,11 +408,15 @@ def bitcoind() -> Path:
 
 @pytest.mark.parametrize("shell", ["dash", "busybox sh"])
 def test_generated_files(bitcoind: Path, tmp_path: Path, shell: str) -> None:
-    """3,000 files with each shell, each judged by Core's rules and by its owner's wishes."""
+    """3,000 files, each judged by Core's rules and by its owner's wishes.
+
+    busybox, which takes three times as long, gets each third of them; all with CAIRN_THOROUGH=1.
+    """
     known = names_of(bitcoind, tmp_path)
     names = set(known.read_text().split())
     hidden = {name for name, row in TABLE.items() if row[4] in ("ignored", "hidden")}
-    cases = generate(COUNT, SEED)
+    stride = 3 if shell != "dash" and not os.environ.get("CAIRN_THOROUGH") else 1
+    cases = generate(COUNT, SEED)[::stride]
     counts = {"kept": 0, "off": 0, "core takes it": 0, "doubt": 0, "good": 0}
     failures = []
     for index, (case, result) in enumerate(
@@ -435,7 +439,7 @@ def test_generated_files(bitcoind: Path, tmp_path: Path, shell: str) -> None:
     print(counts)
     assert not failures, f"{len(failures)} files:\n" + "\n".join(failures[:10])
     # the judges have seen enough of each kind
-    assert min(counts.values()) > COUNT / 12
+    assert min(counts.values()) > len(cases) / 12
 
 
 @pytest.mark.parametrize("shell", ["dash", "busybox sh"])

@@ -18,7 +18,7 @@ SYSTEMCTL = """#!/bin/sh
 case $* in
 "start bitcoind-look.service") exec {shell} {library}/data-look >{root}/run/cairn/bitcoind.found ;;
 esac
-touch {root}/asked
+echo "$*" >>{root}/asked
 """
 
 

@@ -469,6 +469,7 @@ MISTYPED = [
     "x",
     # no connections at all
     "maxconnections=O",
+    'maxconnections="20"',
     "maxconections=0",
     "maxconnections=-1",
     "maxconnections",

@@ -63,15 +63,15 @@ function known_word(word,    option) {
 	for (option in own_keys) if (resembles(word, option)) return 1
 	return 0
 }
-# maxconnections=O: no connections at all
+# maxconnections=O: no connections at all. Core reads what begins with a quote as 0, too.
 function zero_connections(key, body,    name) {
 	name = bare(key)
 	gsub(/[^a-z0-9]/, "", name)
 	if (!resembles(name, "maxconnections")) return 0
 	if (!sub(/^[^=]*=/, "", body)) sub(/^[ \t]*[^ \t:]*/, "", body)
 	body = tolower(body)
-	gsub(/[ \t"':]/, "", body)
-	return body ~ /^$|^[-+.0]|^(o|no|off|none|false|zero|nil|null)[^a-z]*$/
+	gsub(/[ \t:]/, "", body)
+	return body ~ /^$|^[-+.0"']|^(o|no|off|none|false|zero|nil|null)[^a-z]*$/
 }
 # What may the line have been about?
 function judge(nr, key,    text, count, tokens, i) {

@@ -181,6 +181,18 @@ NAMES = [
 ]
 
 
+def wallet_advice(shell: str, root: Path) -> str:
+    """What the owner is told to copy, run in a folder where an intruder's word would show."""
+    library = ROOT / "overlay/usr/lib/cairn/recovery.sh"
+    return subprocess.run(
+        [*shell.split(), "-c", f". {library}; wallet_advice {root}"],
+        check=True,
+        capture_output=True,
+        cwd=root,
+        text=True,
+    ).stdout
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("above", ["", "wallets", "regtest/wallets"])
@@ -189,14 +201,7 @@ def test_wallet_names(tmp_path: Path, shell: str, name: str, above: str) -> None
     folder = tmp_path / "var/lib/bitcoind" / above / name
     folder.mkdir(parents=True)
     (folder / "wallet.dat").touch()
-    library = ROOT / "overlay/usr/lib/cairn/recovery.sh"
-    said = subprocess.run(
-        [*shell.split(), "-c", f". {library}; wallet_advice {tmp_path}"],
-        check=True,
-        capture_output=True,
-        cwd=tmp_path,
-        text=True,
-    ).stdout
+    said = wallet_advice(shell, tmp_path)
     below = f"/{above}" if above else ""
     if name == "-oProxyCommand=x":  # behind a path it is no option, but = is not plain either
         assert "Proxy" not in said
@@ -212,13 +217,7 @@ def test_wallets_of_a_test_chain_are_found(tmp_path: Path, shell: str) -> None:
         folder = tmp_path / "var/lib/bitcoind" / name
         folder.mkdir(parents=True)
         (folder / "wallet.dat").touch()
-    library = ROOT / "overlay/usr/lib/cairn/recovery.sh"
-    said = subprocess.run(
-        [*shell.split(), "-c", f". {library}; wallet_advice {tmp_path}"],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
+    said = wallet_advice(shell, tmp_path)
     assert "bitcoind/wallets/a root@NODE:/var/lib/bitcoind/testnet4/wallets/b ." in said
 
 

@@ -72,7 +72,7 @@ class Claim:
 
 
 SCENARIOS = [
-    Scenario("sd-1g", "SD card, 1 GiB of memory, dbcache=358 as node-tune has it", SD, 1024, 358),
+    Scenario("sd-1g", "SD card, 1 GiB of memory, dbcache=358", SD, 1024, 358),
     Scenario("sd-scaled", "SD card, 320 MiB of memory, dbcache=4", SD, 320, 4, "small"),
     Scenario("fast", "disk without limit, 2 GiB of memory, dbcache=450", None, 2048, 450),
     Scenario("fast-scaled", "disk without limit, 320 MiB, dbcache=4", None, 320, 4, "small"),

@@ -199,7 +199,7 @@ def test_engine_by_data(
 
 
 #: MiB beside what tuned.conf sets. System: 56 used by all but bitcoind, and the journal's 32
-#: (docs/develop/boards.md, journald.conf.d). bitcoind: 127 anonymous memory beyond its cache,
+#: (docs/reports/images.md, journald.conf.d). bitcoind: 127 anonymous memory beyond its cache,
 #: mempool and batches in sd-1g (docs/reports/performance.md), and mainnet's block index, 0.93
 #: million of 208 bytes.
 SYSTEM, DAEMON = 128, 320

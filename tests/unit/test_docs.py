@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,14 @@ def test_files_of_a_node(tmp_path: Path) -> None:
         f"overlay/script names {paths[-1]}, which {DOCS}/design/files.md does not list",
         f"{DOCS}/design/files.md lists /run/old, which overlay/ does not name",
     ]
+
+
+def test_sentences_of_the_screen() -> None:
+    """What bitcoind-verdict may say is on the owner's page, with the words of its beginning."""
+    page = (ROOT / DOCS / "use/troubleshoot.md").read_text().replace("*", "")
+    table = (ROOT / "overlay/usr/lib/cairn/verdict.tsv").read_text()
+    sentences = re.findall(r"^say\t[^\t]+\t(.*)$", table, re.MULTILINE)
+    assert len(sentences) > 10
+    for sentence in sentences:
+        beginning = re.split(r"[;:(]|\. ", sentence)[0].strip(" .")
+        assert f"| {beginning}" in page, sentence

@@ -23,7 +23,7 @@ database_chain() { node_record "$1" chain-directory | head -n 1; }
 database_engine() {
 	# Measured: with LMDB a sync writes more and takes longer (docs/reports/performance.md).
 	database_engine=leveldb
-	database_reason="writes half as much as LMDB, and is faster where both were measured"
+	database_reason="writes less than LMDB, and is faster where both were measured"
 	case $3 in
 	nvme | sata | virtio) database_map=256 ;;
 	*) database_map=64 ;;

@@ -133,7 +133,7 @@ bench-leveldb: bootstrap ## bytes that LevelDB writes per byte that changes, wit
 bench-inputs: bootstrap ## what looking up a block's inputs on several threads brings (DIR=)
 	@support/bench-inputs $${DIR:+"$$DIR"}
 
-bench: bootstrap ## sync a chain with stock Core and with Cairn's, in turn; report docs/performance.md (BENCH=)
+bench: bootstrap ## sync a chain with stock Core and with Cairn's in turn: docs/reports (BENCH=)
 	@support/bench $(BENCH)
 
 bench-filesystems: bootstrap ## what a sync writes on ext4 and on f2fs, on a Buildroot image (IMAGE=)

@@ -159,7 +159,7 @@ TUNINGS = [
     Variant("lmdb-commit", "LMDB, dbsync=commit", BIP30, (*LMDB, "-dbsync=commit")),
     Variant("lmdb-none", "LMDB, dbsync=none", BIP30, (*LMDB, "-dbsync=none")),
 ]
-#: Apart from the tunings, for its first build only counts for the next (docs/benchmarks.md).
+#: Apart from the tunings, for its first build only counts for the next (docs/develop/bench.md).
 PROFILED = [
     Variant(
         "profiled", "profile-guided optimization", (*BIP30, "--with", "profile-guided"), LEVELDB

@@ -47,8 +47,9 @@ powerloss-replay: override export STATES := $(STATES)
 bench-lmdb bench-leveldb bench-inputs: override export DIR := $(DIR)
 
 .PHONY: help run test lint unit hostile core-test functional robot bootstrap source verify-source \
-	core core-tests devimage x86_64 rpi5 show-config qemu flash legal-info profile bench-lmdb bench-leveldb \
-	bench bench-inputs bench-filesystems chaingen powerloss powerloss-replay clean distclean
+	core core-tests core-edit core-patches devimage x86_64 rpi5 show-config qemu flash \
+	legal-info profile bench-lmdb bench-leveldb bench bench-inputs bench-filesystems chaingen \
+	powerloss powerloss-replay clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9_-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,6 +97,12 @@ core: bootstrap ## compile bitcoind for the host lane, patched and stock
 
 core-tests: bootstrap ## compile Bitcoin Core's tests, too
 	@support/core-build --tests
+
+core-edit: bootstrap ## git trees to edit the patches on Core and LMDB in, below out/edit
+	@support/core-edit
+
+core-patches: bootstrap ## write the commits of these trees back to patches/
+	@support/core-patches
 
 devimage: core ## the development image, out/devimage/cairn-dev.img
 	@support/devimage

@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# What support/core-edit and core-patches share: sourced after common.sh, not run.
+# What support/core-edit, core-patches and core-table share: sourced after common.sh, not run.
 #
 # A queue is a folder of patches on one pinned source. Its tree, out/edit/NAME, is a git repository:
 # the tag `stock` is the pinned source, the branch `queue` has one commit for each patch on top.

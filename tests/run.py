@@ -173,6 +173,7 @@ def lint(_: argparse.Namespace) -> Tally:
     tally.add(check("patch headers", headers))
     # Fetches the pinned sources when they are not in the cache, as the stages after this one do.
     tally.add(check("patch queues", output_of([str(ROOT / "support/core-patches"), "--check"])))
+    tally.add(check("patch table", output_of([str(ROOT / "support/core-table"), "--check"])))
     return tally
 
 

@@ -1,4 +1,4 @@
-"""The patch queues and their git trees: support/core-edit and core-patches."""
+"""The patch queue and its git tree: support/core-edit, core-patches and core-table."""
 
 from __future__ import annotations
 
@@ -26,6 +26,10 @@ SOURCE = {
     ".gitignore": "*.log\n",
     ".gitattributes": "* text=auto\n",
 }
+README = (
+    "The last two columns: not measured yet.\n\n| Patch | Subject | Lines | Conflicts | Rest |\n"
+    "|---|---|---|---|---|\n| 0000 | a: one |\n| 0000 | b: two |\n"
+)
 
 
 def git(folder: Path, *command: str) -> str:
@@ -144,6 +148,7 @@ def made(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("support", "package"):
         shutil.copytree(root / name, lab.repo / name)
     lab.queue.mkdir(parents=True)
+    (lab.queue / "README.md").write_text(README)
     lab.clone.mkdir()
     git(lab.clone, "init", "-q")
     lab.pin(SOURCE)
@@ -478,3 +483,36 @@ def test_queue_of_lmdb(lab: Lab) -> None:
     git(tree, "commit", "-q", "-a", "-m", "Three", "-m", HEADER)
     assert lab.good("core-patches") == "new: patches/liblmdb/0001-Three.patch\n"
     lab.good("core-patches", "--check")
+
+
+def test_table(lab: Lab) -> None:
+    """Numbers and lines of each patch; what conflicts, and what upstream has only changed."""
+    text = LINES.replace("line 9\n", "line IX\n")
+    (lab.clone / "src/b.h").write_text(text)
+    (lab.clone / "src/a.cpp").write_text(LINES.replace("line 20", "line XX"))
+    git(lab.clone, "commit", "-q", "-a", "-m", "later")
+    later = git(lab.clone, "rev-parse", "HEAD")
+    assert "numbers in patches/bitcoind-chainstate/README.md" in lab.refused(
+        "core-table", "--check"
+    )
+    lab.good("core-table", str(lab.clone))
+    readme = (lab.queue / "README.md").read_text()
+    assert "| 0001 | a: one | +1 -1 | - | `src/a.cpp` |\n" in readme
+    assert "| 0002 | b: two | +2 -1 | `src/b.h` | - |\n" in readme
+    assert f"The last two columns: upstream's commit `{later}` of 20" in readme
+    lab.good("core-table", "--check")
+    # Measured again with the pinned commit itself: nothing has changed there.
+    lab.good("core-table", str(lab.clone), f"{later}^")
+    assert "| 0002 | b: two | +2 -1 | - | - |\n" in (lab.queue / "README.md").read_text()
+
+
+def test_table_has_one_row_for_each_patch(lab: Lab) -> None:
+    """A row too many or too few is named; no clone, or one without the pin, is refused."""
+    readme = lab.queue / "README.md"
+    readme.write_text(README.replace("| 0000 | b: two |", "| 0000 | c: three |"))
+    result = lab.run("core-table", "--check")
+    assert result.returncode == 1
+    assert 'the row "c: three" of the README is of no patch' in result.stderr
+    assert 'the patch 0002, "b: two", has no row in the README' in result.stderr
+    assert "no clone given" in lab.refused("core-table")
+    assert "is no git clone with the commit" in lab.refused("core-table", str(lab.repo))

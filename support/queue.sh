@@ -152,8 +152,10 @@ apply_queue() {
 	[ -n "$2" ] || return 0
 	IFS='
 '
+	set -f
 	# shellcheck disable=SC2086 # one patch a line
 	set -- "$1" $2
+	set +f
 	unset IFS
 	repository=$1
 	shift

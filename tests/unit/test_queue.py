@@ -469,19 +469,26 @@ def test_patch_that_the_new_pin_has_is_dropped(lab: Lab) -> None:
 
 
 def test_queue_of_lmdb(lab: Lab) -> None:
-    """LMDB's files are those of lib1/ in its sdist."""
+    """LMDB's files are those of lib1/ in its sdist; a new sdist rebases its patches, too."""
     env = lab.repo / "package/liblmdb/source.env"
-    sdist = packed({"lib1/mdb.c": LINES, "lib1/py-lmdb/x.patch": "x\n"}, "lmdb-3.0.0")
-    (lab.cache / "downloads/lmdb-3.0.0.tar.gz").write_bytes(sdist)
-    digest = hashlib.sha256(sdist).hexdigest()
-    env.write_text(re.sub("SHA256=.*", f"SHA256={digest}", env.read_text()))
     (lab.repo / "patches/liblmdb").mkdir()
+
+    def pin(text: str) -> None:
+        sdist = packed({"lib1/mdb.c": text, "lib1/py-lmdb/x.patch": "x\n"}, "lmdb-3.0.0")
+        (lab.cache / "downloads/lmdb-3.0.0.tar.gz").write_bytes(sdist)
+        digest = hashlib.sha256(sdist).hexdigest()
+        env.write_text(re.sub("SHA256=.*", f"SHA256={digest}", env.read_text()))
+
+    pin(LINES)
     lab.good("core-edit")
     tree = lab.repo / "out/edit/lmdb"
     assert git(tree, "ls-files") == "mdb.c"
-    (tree / "mdb.c").write_text(LINES.replace("line 3", "line three"))
+    (tree / "mdb.c").write_text(LINES.replace("line 3\n", "line three\n"))
     git(tree, "commit", "-q", "-a", "-m", "Three", "-m", HEADER)
     assert lab.good("core-patches") == "new: patches/liblmdb/0001-Three.patch\n"
+    pin(f"first\n{LINES}")
+    lab.good("core-edit", "lmdb")
+    assert lab.good("core-patches", "lmdb") == "changed: patches/liblmdb/0001-Three.patch\n"
     lab.good("core-patches", "--check")
 
 
@@ -501,6 +508,8 @@ def test_table(lab: Lab) -> None:
     assert "| 0002 | b: two | +2 -1 | `src/b.h` | - |\n" in readme
     assert f"The last two columns: upstream's commit `{later}` of 20" in readme
     lab.good("core-table", "--check")
+    below = [str(lab.repo / "support/core-table"), "--check"]
+    subprocess.run(below, cwd=lab.repo / "support", check=True)
     # Measured again with the pinned commit itself: nothing has changed there.
     lab.good("core-table", str(lab.clone), f"{later}^")
     assert "| 0002 | b: two | +2 -1 | - | - |\n" in (lab.queue / "README.md").read_text()

@@ -119,7 +119,9 @@ under_way() {
 settled() {
 	[ -d "$TREE/.git" ] || die "there is no git tree $tree; make one with 'make core-edit'"
 	waiting=$(under_way)
-	[ -z "$waiting" ] || die "a git $waiting is under way in $tree; finish it, or end it with 'git $waiting --abort', and try again"
+	[ -z "$waiting" ] ||
+		die "a git $waiting is under way in $tree; finish it, or end it with" \
+			"'git $waiting --abort', and try again"
 	[ -z "$(tree_git status --porcelain)" ] ||
 		die "$tree has changes that are in no commit; commit them there, or take them back, and try again"
 }
@@ -227,7 +229,8 @@ round_trip() {
 	unpack_stock "$2/source" "$2/touched"
 	make_stock "$2/source"
 	apply_queue "$2/source" "$1" ||
-		die "$(said_by_am "$2/source" "$1"); 'make core-edit' stops there, with the patches before it applied"
+		die "$(said_by_am "$2/source" "$1");" \
+			"'make core-edit' stops there, with the patches before it applied"
 	export_queue "$2/source" HEAD "$2/again"
 	differences "$1" "$2/again"
 }

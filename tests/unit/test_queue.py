@@ -460,6 +460,17 @@ def test_new_pin_rebases_the_patches(lab: Lab) -> None:
     lab.good("core-patches", "--check", "core")
 
 
+def test_pin_and_patches_that_changed_together(lab: Lab) -> None:
+    """A newer commit of Cairn's may bring both: its patches are applied to its source."""
+    other_pin(lab)
+    patch = lab.queue / "0002-b-two.patch"
+    patch.unlink()
+    lab.good("core-edit", "core")
+    assert git(lab.tree, "show", "queue:src/b.h") == "other"
+    assert git(lab.tree, "log", "--format=%s", "stock..queue") == "a: one"
+    assert lab.good("core-patches", "core") == ""
+
+
 def test_patch_that_the_new_pin_has_is_dropped(lab: Lab) -> None:
     """What upstream has merged goes away in the rebase."""
     lab.pin(SOURCE | {"src/a.cpp": LINES.replace("line 3\n", "line three\n")})
@@ -502,6 +513,9 @@ def test_table(lab: Lab) -> None:
     assert "numbers in patches/bitcoind-chainstate/README.md" in lab.refused(
         "core-table", "--check"
     )
+    lab.good("core-table", "--lines")
+    lab.good("core-table", "--check")
+    assert "| 0001 | a: one | +1 -1 | ? | ? |\n" in (lab.queue / "README.md").read_text()
     lab.good("core-table", str(lab.clone))
     readme = (lab.queue / "README.md").read_text()
     assert "| 0001 | a: one | +1 -1 | - | `src/a.cpp` |\n" in readme
@@ -510,6 +524,8 @@ def test_table(lab: Lab) -> None:
     lab.good("core-table", "--check")
     below = [str(lab.repo / "support/core-table"), "--check"]
     subprocess.run(below, cwd=lab.repo / "support", check=True)
+    lab.good("core-table", "--lines")
+    assert (lab.queue / "README.md").read_text() == readme
     # Measured again with the pinned commit itself: nothing has changed there.
     lab.good("core-table", str(lab.clone), f"{later}^")
     assert "| 0002 | b: two | +2 -1 | - | - |\n" in (lab.queue / "README.md").read_text()

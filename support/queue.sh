@@ -5,6 +5,9 @@
 # the tag `stock` is the pinned source, the branch `queue` has one commit for each patch on top.
 # The ref refs/cairn/written is the commit whose patches are those in the folder.
 
+# AT: date of the commits that plain_git makes, empty for that of the patch or now
+AT=
+
 # queue NAME: sets QUEUE, the folder of patches; TREE, where they are edited; folder and tree, both
 # as they are called in messages; PIN, the message of the commit `stock`, which names the source
 # by its hash.

@@ -379,6 +379,15 @@ def test_work_is_not_overwritten(lab: Lab, spoil: Callable[[Lab], None], sentenc
     assert git(lab.tree, "status", "--porcelain") == files
 
 
+def test_tree_without_its_patches(lab: Lab) -> None:
+    """core-edit was ended when it had unpacked the source: the next run applies the patches."""
+    git(lab.tree, "reset", "-q", "--hard", "stock")
+    git(lab.tree, "update-ref", "refs/cairn/written", "stock")
+    git(lab.tree, "config", "--unset", "cairn.queue")
+    lab.good("core-edit", "core")
+    assert git(lab.tree, "log", "--format=%s", "stock..queue") == "b: two\na: one"
+
+
 def test_detached_commits_are_not_lost(lab: Lab) -> None:
     """Commits that no branch has: refused, until a branch has them."""
     git(lab.tree, "checkout", "-q", "--detach")

@@ -11,7 +11,7 @@
 #            CHAINGEN='OPTION...'  for chaingen, see support/chaingen -help
 #            CAIRN_ACCEL=kvm|tcg   skip the probe for KVM
 #            CAIRN_CACHE=DIR       downloads, compiler cache (default ~/.cache/cairn)
-#            CORE=DIR, CORE_REV=REV  for verify-source
+#            CORE=DIR, CORE_REV=REV  for verify-source, core-table: a clone of bitcoin/bitcoin
 #            ONLY=NAME             for test: one stage (lint, unit, hostile, core, functional, robot)
 #            SUITE=NAME            for robot: one suite (boot, service, sync, …), all of it
 #            CUTS=N, SEED=N        for powerloss: power cuts for each engine, default 200, and first seed
@@ -34,8 +34,8 @@ $(foreach word,$(WORDS),$(if $(filter-out undefined,$(origin $(word))),\
 # Each target exports only its own words; a program of Buildroot's may know one of the others.
 flash show-config qemu legal-info: override export BOARD := $(BOARD)
 flash: override export DEV := $(DEV)
-verify-source: override export CORE := $(CORE)
-verify-source: override export CORE_REV := $(CORE_REV)
+verify-source core-table: override export CORE := $(CORE)
+verify-source core-table: override export CORE_REV := $(CORE_REV)
 test robot powerloss bench-filesystems: override export IMAGE := $(IMAGE)
 test: override export ONLY := $(ONLY)
 robot: override export SUITE := $(SUITE)
@@ -47,8 +47,9 @@ powerloss-replay: override export STATES := $(STATES)
 bench-lmdb bench-leveldb bench-inputs: override export DIR := $(DIR)
 
 .PHONY: help run test lint unit hostile core-test functional robot bootstrap source verify-source \
-	core core-tests devimage x86_64 rpi5 show-config qemu flash legal-info profile bench-lmdb bench-leveldb \
-	bench bench-inputs bench-filesystems chaingen powerloss powerloss-replay clean distclean
+	core core-tests core-edit core-patches core-table devimage x86_64 rpi5 show-config qemu flash \
+	legal-info profile bench-lmdb bench-leveldb bench bench-inputs bench-filesystems chaingen \
+	powerloss powerloss-replay clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9_-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,6 +97,15 @@ core: bootstrap ## compile bitcoind for the host lane, patched and stock
 
 core-tests: bootstrap ## compile Bitcoin Core's tests, too
 	@support/core-build --tests
+
+core-edit: bootstrap ## git trees to edit the patches on Core and LMDB in, below out/edit
+	@support/core-edit
+
+core-patches: bootstrap ## write the commits of these trees back to patches/
+	@support/core-patches
+
+core-table: bootstrap ## sizes and conflicts of the patches, into their README (CORE=, CORE_REV=)
+	@support/core-table "$$CORE" $${CORE_REV:+"$$CORE_REV"}
 
 devimage: core ## the development image, out/devimage/cairn-dev.img
 	@support/devimage

@@ -4,8 +4,8 @@
 usage: tests/run.py [--only STAGE] [--image FILE] [--suite NAME]
 
 Stages, in order (each builds what it needs; all results below out/test/):
-  lint        shellcheck, ruff, rules of the house (script length, patch headers), links and
-              spelling
+  lint        shellcheck, ruff, rules of the house (script length, patch headers, patch queues as
+              git writes them), links and spelling
   unit        pytest on Cairn's own scripts (tests/unit)
   hostile     generated node.conf files, logs and disks that mean harm (tests/hostile)
   core        Bitcoin Core's unit tests on the patched source, with each database engine;
@@ -177,6 +177,9 @@ def lint(_: argparse.Namespace) -> Tally:
             if word not in text
         ]
     tally.add(check("patch headers", headers))
+    # Fetches the pinned sources when they are not in the cache, as the stages after this one do.
+    tally.add(check("patch queues", output_of([str(ROOT / "support/core-patches"), "--check"])))
+    tally.add(check("patch table", output_of([str(ROOT / "support/core-table"), "--check"])))
     tally.add(check("links", broken_links(ROOT, files)))
     tally.add(check("files of a node", unlisted_paths(ROOT)))
     words = [

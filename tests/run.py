@@ -1,7 +1,14 @@
 #!/usr/bin/env python3
 """Runs Cairn's checks and ends with `N passed, N failed, N skipped`.
 
-usage: tests/run.py [--only STAGE] [--image FILE] [--suite NAME]
+usage: tests/run.py [--check | --only STAGE] [--image FILE] [--suite NAME]
+  --check       the inner loop: lint, unit and hostile, without the tests marked `slow` or `long`
+  --only STAGE  one stage
+  --image FILE  image under test (robot), default the development image
+  --suite NAME  one Robot suite
+
+Prints its stages first, with the time that each took in the last whole run on this machine
+(out/test/times.json, which a whole run writes at its end); no figure where there is none.
 
 Stages, in order (each builds what it needs; all results below out/test/):
   lint        shellcheck, ruff, rules of the house (script length, patch headers)
@@ -36,9 +43,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import stage_times
+
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "out"
 RESULTS = OUT / "test"
+TIMES = RESULTS / "times.json"
 BIN = Path(sys.executable).parent
 SCRIPT_LINES_MAX = 300
 #: How Boost.Test and Python say what failed, among all that the code under test prints.
@@ -173,15 +183,18 @@ def lint(_: argparse.Namespace) -> Tally:
     return tally
 
 
-def pytest(folder: str, options: argparse.Namespace, *arguments: str) -> Tally:
-    """pytest on a folder of tests/, with the real daemons where a test asks for them."""
+def pytest(folder: str, options: argparse.Namespace) -> Tally:
+    """pytest on a folder of tests/, with the real daemons where a test asks for them.
+
+    Tests marked `long` are left out, with --check also those marked `slow`.
+    """
     build("core-build")
     build("core-build", "--stock")
     report = RESULTS / f"{folder}.xml"
     subprocess.run(
         [
             *(str(BIN / "pytest"), "-q", "-p", "no:cacheprovider", f"--junitxml={report}"),
-            *arguments,
+            *("-m", "not slow and not long" if options.check else "not long"),
             f"tests/{folder}",
         ],
         cwd=ROOT,
@@ -201,8 +214,8 @@ def unit(options: argparse.Namespace) -> Tally:
 
 
 def hostile(options: argparse.Namespace) -> Tally:
-    """pytest on input that is meant to do harm; tests marked `long` are left out."""
-    return pytest("hostile", options, "-m", "not long")
+    """pytest on input that is meant to do harm."""
+    return pytest("hostile", options)
 
 
 def unit_suites(engine: str) -> Tally:
@@ -374,12 +387,16 @@ STAGES: dict[str, Callable[[argparse.Namespace], Tally]] = {
     "functional": functional,
     "robot": robot,
 }
+#: Stages of the inner loop, `make check`.
+CHECK = ("lint", "unit", "hostile")
 
 
 def main() -> int:
     """Runs the stages asked for and prints the sum."""
     parser = argparse.ArgumentParser(description="Runs Cairn's checks.")
-    parser.add_argument("--only", choices=list(STAGES), help="run one stage")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--check", action="store_true", help="the inner loop")
+    kind.add_argument("--only", choices=list(STAGES), help="run one stage")
     parser.add_argument("--image", help="image under test (robot), default: development image")
     parser.add_argument("--suite", help="run one Robot suite")
     options = parser.parse_args()
@@ -390,20 +407,25 @@ def main() -> int:
     except OSError as error:
         print(f"run.py: no results can be written ({error}); use a clone of your own")
         return 1
+    kind = "check" if options.check else "test"
+    names = [options.only] if options.only else list(CHECK) if options.check else list(STAGES)
+    print(stage_times.announce(names, stage_times.read(TIMES, kind)), flush=True)
     total = Tally()
     lines = []
-    for name, stage in STAGES.items():
-        if options.only not in (None, name):
-            continue
+    times = {}
+    for name in names:
         print(f"== {name}", flush=True)
         start = time.monotonic()
         try:
-            tally = stage(options)
+            tally = STAGES[name](options)
+            times[name] = time.monotonic() - start
         except StageError as error:
             print(f"FAILED: {name}: {error}")
             tally = Tally(failed=1)
         total.add(tally)
         lines.append(f"{name:<11} {tally}  ({time.monotonic() - start:.0f} s)")
+    if not options.only and not options.suite:
+        stage_times.keep(TIMES, kind, times)
     print("\n".join(["", *lines]))
     print(total, flush=True)
     return 1 if total.failed else 0

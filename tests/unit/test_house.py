@@ -1,10 +1,20 @@
-"""What holds the house together: one version."""
+"""What holds the house together: one version, `make help`, and the times of the stages."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import run as runner
+import stage_times
 
 
 def test_version(root: Path, tmp_path: Path) -> None:
@@ -20,3 +30,107 @@ def test_version(root: Path, tmp_path: Path) -> None:
     words = dict(line.replace('"', "").split("=", 1) for line in lines)
     assert words["VERSION"] == words["VERSION_ID"] == version.strip()
     assert words["PRETTY_NAME"] == f"Cairn {version.strip()}"
+
+
+def test_times_are_kept_by_kind_of_run(tmp_path: Path) -> None:
+    """`make check` does not overwrite what `make test` measured."""
+    path = tmp_path / "times.json"
+    stage_times.keep(path, "test", {"lint": 12.34, "unit": 851.0})
+    stage_times.keep(path, "check", {"unit": 200.0})
+    assert stage_times.read(path, "test") == {"lint": 12.3, "unit": 851.0}
+    assert stage_times.read(path, "check") == {"unit": 200.0}
+    stage_times.keep(path, "check", {"lint": 5.0})
+    assert stage_times.read(path, "check") == {"lint": 5.0}
+
+
+def test_announcement() -> None:
+    """A figure only where there is one, a sum only of all."""
+    line = stage_times.announce(["lint", "unit"], {"lint": 12.3, "unit": 851.0})
+    assert line == "stages: lint (12 s), unit (14 min); 14 min in all in the last whole run here"
+    assert stage_times.announce(["lint", "unit"], {"lint": 12.3}) == "stages: lint (12 s), unit"
+    assert stage_times.announce(["lint"], {}) == "stages: lint"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "{",
+        "[]",
+        "7",
+        '{"test": 7}',
+        '{"test": {"lint": "x"}}',
+        '{"test": {"lint": null}}',
+        '{"test": {"lint": NaN, "unit": -1}}',
+    ],
+)
+def test_times_that_cannot_be_read(tmp_path: Path, text: str | None) -> None:
+    """Give no figure and no error, and are replaced by the next whole run."""
+    path = tmp_path / "times.json"
+    if text is not None:
+        path.write_text(text)
+    assert stage_times.read(path, "test") == {}
+    stage_times.keep(path, "test", {"lint": 3.0})
+    assert stage_times.read(path, "test") == {"lint": 3.0}
+
+
+@pytest.fixture
+def stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """run.py with stages that only note that they were run; core cannot be carried out."""
+    done: list[str] = []
+
+    def stage(name: str) -> runner.Tally:
+        done.append(name)
+        if name == "core":
+            raise runner.StageError("no compiler")
+        return runner.Tally(passed=1)
+
+    monkeypatch.setattr(runner, "RESULTS", tmp_path)
+    monkeypatch.setattr(runner, "TIMES", tmp_path / "times.json")
+    made = {name: lambda _, name=name: stage(name) for name in runner.STAGES}
+    monkeypatch.setattr(runner, "STAGES", made)
+    return done
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ran", "kept"),
+    [
+        (["--check"], ["lint", "unit", "hostile"], {"check": {"lint", "unit", "hostile"}}),
+        (["--only", "unit"], ["unit"], None),
+        (["--suite", "boot"], list(runner.STAGES), None),
+        ([], list(runner.STAGES), {"test": set(runner.STAGES) - {"core"}}),
+    ],
+)
+def test_stages(
+    stages: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    ran: list[str],
+    kept: dict[str, set[str]] | None,
+) -> None:
+    """The first line names what is run; only a whole run is remembered, without what failed."""
+    monkeypatch.setattr(sys, "argv", ["run.py", *arguments])
+    monkeypatch.setenv("PATH", os.environ["PATH"])
+    assert runner.main() == (1 if "core" in ran else 0)
+    assert stages == ran
+    assert capsys.readouterr().out.splitlines()[0] == f"stages: {', '.join(ran)}"
+    path = tmp_path / "times.json"
+    times = json.loads(path.read_text()) if path.exists() else None
+    assert (times and {kind: set(of) for kind, of in times.items()}) == kept
+
+
+@pytest.mark.parametrize(
+    ("check", "selection"), [(True, "not slow and not long"), (False, "not long")]
+)
+def test_marked_tests(monkeypatch: pytest.MonkeyPatch, check: bool, selection: str) -> None:
+    """`make check` runs neither slow nor long tests, `make test` the slow ones, too."""
+    asked: list[str] = []
+    monkeypatch.setattr(runner, "build", lambda *_: None)
+    monkeypatch.setattr(runner, "junit", lambda _: runner.Tally())
+    monkeypatch.setattr(runner.subprocess, "run", lambda command, **_: asked.extend(command))
+    runner.unit(runner.argparse.Namespace(check=check, image=None))
+    assert asked[asked.index("-m") + 1] == selection
+    assert asked[-1] == "tests/unit"

@@ -46,17 +46,33 @@ powerloss-replay: override export CHAIN := $(CHAIN)
 powerloss-replay: override export STATES := $(STATES)
 bench-lmdb bench-leveldb bench-inputs: override export DIR := $(DIR)
 
-.PHONY: help run test lint unit hostile core-test functional robot bootstrap source verify-source \
+.PHONY: help run check test lint unit hostile core-test functional robot bootstrap source verify-source \
 	core core-tests devimage x86_64 rpi5 show-config qemu flash legal-info profile bench-lmdb bench-leveldb \
 	bench bench-inputs bench-filesystems chaingen powerloss powerloss-replay clean distclean
 
+##@ Use: a node in QEMU or on a card
+
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9_-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z0-9_-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: bootstrap ## build everything, boot the node in QEMU and sync real blocks (Ctrl-A X quits)
 	@support/run
 
-test: bootstrap ## every check; prints "N passed, N failed, N skipped"
+qemu: ## boot the board's finished disk image in QEMU (BOARD=; Ctrl-A X quits)
+	@support/run-image "$$BOARD"
+
+flash: ## write the board's image to a card or disk and verify it (BOARD=, DEV=)
+	@case $$DEV in *[![:space:]]*) ;; *) \
+		echo "make: say which card or disk: make flash BOARD=$$BOARD DEV=/dev/sdX" >&2; exit 2 ;; esac
+	@support/flash "out/$$BOARD/cairn-$$BOARD.img" "$$DEV"
+
+##@ Test: does it still do what it should
+
+check: bootstrap ## the inner loop: lint, unit and hostile tests without the slow ones; 10 minutes at most
+	@.venv/bin/python tests/run.py --check
+
+test: bootstrap ## every check; first says how long each stage took here the last time
 	@.venv/bin/python tests/run.py $${ONLY:+--only "$$ONLY"} $${IMAGE:+--image "$$IMAGE"}
 
 lint: bootstrap ## shellcheck, ruff and the rules of the house
@@ -77,52 +93,23 @@ functional: bootstrap ## Bitcoin Core's functional tests of tests/core/functiona
 robot: bootstrap ## boot the image in QEMU and test it (IMAGE=, SUITE=)
 	@.venv/bin/python tests/run.py --only robot $${IMAGE:+--image "$$IMAGE"} $${SUITE:+--suite "$$SUITE"}
 
+powerloss: devimage ## power cuts of many machines (CUTS=200, SEED=1, IMAGE=); table in out/powerloss
+	@.venv/bin/python tests/powerloss/campaign.py $${CUTS:+--cuts "$$CUTS"} $${SEED:+--seed "$$SEED"} \
+		$${IMAGE:+--image "$$IMAGE"}
+
 powerloss-replay: core ## thousands of power cuts from the trace of one node's disk (ENGINE=, CHAIN=, STATES=, SEED=)
 	@.venv/bin/python tests/powerloss/replay.py run --engine "$${ENGINE:-lmdb}" \
 		--chain "$${CHAIN:-main}" --states "$${STATES:-2000}" --seed "$${SEED:-1}"
 
-bootstrap: ## install the packages and Python tools the host lane needs
-	@support/bootstrap
+##@ Measure: how fast it is, and what it writes
 
-source: bootstrap ## the pinned Bitcoin Core source as one archive
-	@support/core-source
+bench: bootstrap ## sync a chain with stock Core and with Cairn's, in turn; report docs/performance.md (BENCH=)
+	@support/bench $(BENCH)
 
-verify-source: bootstrap ## prove that the archive is upstream's tree (CORE=clone of bitcoin/bitcoin)
-	@support/verify-source "$$CORE" $${CORE_REV:+"$$CORE_REV"}
-
-core: bootstrap ## compile bitcoind for the host lane, patched and stock
-	@support/core-build
+bench-filesystems: bootstrap ## what a sync writes on ext4 and on f2fs, on a Buildroot image (IMAGE=)
 	@support/core-build --stock
-
-core-tests: bootstrap ## compile Bitcoin Core's tests, too
-	@support/core-build --tests
-
-devimage: core ## the development image, out/devimage/cairn-dev.img
-	@support/devimage
-
-x86_64: bootstrap ## the image for PCs, out/x86_64/cairn-x86_64.img (an hour, 15 GiB)
-	@support/image x86_64
-
-rpi5: bootstrap ## the image for the Raspberry Pi 5, out/rpi5/cairn-rpi5.img
-	@support/image rpi5
-
-show-config: bootstrap ## the board's merged Buildroot configuration (BOARD=)
-	@support/buildroot-config --show "$$BOARD"
-
-qemu: ## boot the board's finished disk image in QEMU (BOARD=; Ctrl-A X quits)
-	@support/run-image "$$BOARD"
-
-flash: ## write the board's image to a card or disk and verify it (BOARD=, DEV=)
-	@case $$DEV in *[![:space:]]*) ;; *) \
-		echo "make: say which card or disk: make flash BOARD=$$BOARD DEV=/dev/sdX" >&2; exit 2 ;; esac
-	@support/flash "out/$$BOARD/cairn-$$BOARD.img" "$$DEV"
-
-legal-info: bootstrap ## licences and sources of everything in the board's image (BOARD=)
-	@support/buildroot-config "$$BOARD"
-	@support/buildroot "$$BOARD" legal-info
-
-profile: bootstrap ## flame graph of a sync of real blocks on the x86_64 image
-	@.venv/bin/python support/profile
+	@.venv/bin/robot --pythonpath bench --outputdir out/bench/filesystems --variable TIMEOUT_FACTOR:3 \
+		--variable "IMAGE:$${IMAGE:-out/x86_64/cairn-x86_64.img}" bench/filesystems.robot
 
 bench-lmdb: bootstrap ## pages that LMDB writes per change, and what a read costs (DIR=)
 	@support/bench-lmdb $${DIR:+"$$DIR"}
@@ -133,20 +120,45 @@ bench-leveldb: bootstrap ## bytes that LevelDB writes per byte that changes, wit
 bench-inputs: bootstrap ## what looking up a block's inputs on several threads brings (DIR=)
 	@support/bench-inputs $${DIR:+"$$DIR"}
 
-bench: bootstrap ## sync a chain with stock Core and with Cairn's, in turn; report docs/performance.md (BENCH=)
-	@support/bench $(BENCH)
-
-bench-filesystems: bootstrap ## what a sync writes on ext4 and on f2fs, on a Buildroot image (IMAGE=)
-	@support/core-build --stock
-	@.venv/bin/robot --pythonpath bench --outputdir out/bench/filesystems --variable TIMEOUT_FACTOR:3 \
-		--variable "IMAGE:$${IMAGE:-out/x86_64/cairn-x86_64.img}" bench/filesystems.robot
-
 chaingen: bootstrap ## a chain to sync in benchmarks, out/bench/chain.blk (CHAINGEN=)
 	@support/chaingen $(CHAINGEN)
 
-powerloss: devimage ## power cuts of many machines (CUTS=200, SEED=1, IMAGE=); table in out/powerloss
-	@.venv/bin/python tests/powerloss/campaign.py $${CUTS:+--cuts "$$CUTS"} $${SEED:+--seed "$$SEED"} \
-		$${IMAGE:+--image "$$IMAGE"}
+profile: bootstrap ## flame graph of a sync of real blocks on the x86_64 image
+	@.venv/bin/python support/profile
+
+##@ Build: images, Bitcoin Core, and what they are made of
+
+x86_64: bootstrap ## the image for PCs, out/x86_64/cairn-x86_64.img (an hour, 15 GiB)
+	@support/image x86_64
+
+rpi5: bootstrap ## the image for the Raspberry Pi 5, out/rpi5/cairn-rpi5.img
+	@support/image rpi5
+
+devimage: core ## the development image, out/devimage/cairn-dev.img
+	@support/devimage
+
+core: bootstrap ## compile bitcoind for the host lane, patched and stock
+	@support/core-build
+	@support/core-build --stock
+
+core-tests: bootstrap ## compile Bitcoin Core's tests, too
+	@support/core-build --tests
+
+source: bootstrap ## the pinned Bitcoin Core source as one archive
+	@support/core-source
+
+verify-source: bootstrap ## prove that the archive is upstream's tree (CORE=clone of bitcoin/bitcoin)
+	@support/verify-source "$$CORE" $${CORE_REV:+"$$CORE_REV"}
+
+bootstrap: ## install the packages and Python tools the host lane needs
+	@support/bootstrap
+
+show-config: bootstrap ## the board's merged Buildroot configuration (BOARD=)
+	@support/buildroot-config --show "$$BOARD"
+
+legal-info: bootstrap ## licences and sources of everything in the board's image (BOARD=)
+	@support/buildroot-config "$$BOARD"
+	@support/buildroot "$$BOARD" legal-info
 
 clean: ## remove what was built (keeps the cache)
 	@rm -rf out .venv 2>/dev/null || { echo "make: parts of out or .venv are another user's, or" \

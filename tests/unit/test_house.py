@@ -32,6 +32,26 @@ def test_version(root: Path, tmp_path: Path) -> None:
     assert words["PRETTY_NAME"] == f"Cairn {version.strip()}"
 
 
+def test_help_is_grouped(root: Path) -> None:
+    """Each target that has a description is below one of four headings."""
+    command = ["make", "-C", str(root), "--no-print-directory", "help"]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    heading, groups = "", dict[str, list[str]]()
+    for line in said.splitlines():
+        if line.startswith("  "):
+            groups[heading].append(line.split()[0])
+        elif line:
+            heading = line.split(":")[0]
+            groups[heading] = []
+    assert list(groups) == ["Use", "Test", "Measure", "Build"]
+    assert {"run", "flash"} <= set(groups["Use"])
+    assert groups["Test"][:2] == ["check", "test"]
+    assert "bench" in groups["Measure"]
+    assert {"x86_64", "rpi5", "core"} <= set(groups["Build"])
+    described = re.findall(r"(?m)^([a-z0-9_-]+):.*## ", (root / "Makefile").read_text())
+    assert sorted(described) == sorted(name for names in groups.values() for name in names)
+
+
 def test_times_are_kept_by_kind_of_run(tmp_path: Path) -> None:
     """`make check` does not overwrite what `make test` measured."""
     path = tmp_path / "times.json"

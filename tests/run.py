@@ -41,7 +41,9 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
+from threading import Lock
 
 import stage_times
 
@@ -54,6 +56,8 @@ SCRIPT_LINES_MAX = 300
 #: How Boost.Test and Python say what failed, among all that the code under test prints.
 FAILURE = re.compile(r"error: in |^[\w.]+(Error|Exception)\b")
 FAILURE_LINES_MAX = 10
+#: Held while Bitcoin Core is compiled: stages that run at the same time ask for the same build.
+BUILDING = Lock()
 #: Suites in the order in which they are run; where time is short, the last are left out.
 SUITES = ["boot", "sync", "service", "recovery", "powerloss", "config", "tune", "scripts", "image"]
 PATCH_HEADER = ("What:", "Why:", "Upstream status:", "How to drop:")
@@ -186,12 +190,14 @@ def lint(_: argparse.Namespace) -> Tally:
 def pytest(folder: str, options: argparse.Namespace) -> Tally:
     """pytest on a folder of tests/, with the real daemons where a test asks for them.
 
-    Tests marked `long` are left out, with --check also those marked `slow`.
+    Tests marked `long` are left out, with --check also those marked `slow`. With --check two
+    folders are worked on at once: their output comes when they have ended, each as a whole.
     """
-    build("core-build")
-    build("core-build", "--stock")
+    with BUILDING:
+        build("core-build")
+        build("core-build", "--stock")
     report = RESULTS / f"{folder}.xml"
-    subprocess.run(
+    result = subprocess.run(
         [
             *(str(BIN / "pytest"), "-q", "-p", "no:cacheprovider", f"--junitxml={report}"),
             *("-m", "not slow and not long" if options.check else "not long"),
@@ -199,12 +205,17 @@ def pytest(folder: str, options: argparse.Namespace) -> Tally:
         ],
         cwd=ROOT,
         check=False,
+        stdout=subprocess.PIPE if options.check else None,
+        stderr=subprocess.STDOUT if options.check else None,
+        text=True,
         env={
             **os.environ,
             "CAIRN_BITCOIND": str(OUT / "core/bin/bitcoind"),
             "CAIRN_IMAGE": str(Path(options.image).resolve()) if options.image else "",
         },
     )
+    if options.check:
+        print(f"-- {folder}\n{result.stdout}", end="", flush=True)
     return junit(report)
 
 
@@ -387,16 +398,38 @@ STAGES: dict[str, Callable[[argparse.Namespace], Tally]] = {
     "functional": functional,
     "robot": robot,
 }
-#: Stages of the inner loop, `make check`.
+#: Stages of the inner loop, `make check`; the last two run at the same time.
 CHECK = ("lint", "unit", "hostile")
+
+
+@dataclass
+class Outcome:
+    """What a stage came to."""
+
+    stage: str
+    tally: Tally
+    seconds: float
+    carried_out: bool
+
+
+def carry_out(name: str, options: argparse.Namespace) -> Outcome:
+    """Runs a stage; one that cannot be carried out counts as a failed check."""
+    print(f"== {name}", flush=True)
+    start = time.monotonic()
+    try:
+        tally, carried_out = STAGES[name](options), True
+    except StageError as error:
+        print(f"FAILED: {name}: {error}")
+        tally, carried_out = Tally(failed=1), False
+    return Outcome(name, tally, time.monotonic() - start, carried_out)
 
 
 def main() -> int:
     """Runs the stages asked for and prints the sum."""
     parser = argparse.ArgumentParser(description="Runs Cairn's checks.")
-    kind = parser.add_mutually_exclusive_group()
-    kind.add_argument("--check", action="store_true", help="the inner loop")
-    kind.add_argument("--only", choices=list(STAGES), help="run one stage")
+    part = parser.add_mutually_exclusive_group()
+    part.add_argument("--check", action="store_true", help="the inner loop")
+    part.add_argument("--only", choices=list(STAGES), help="run one stage")
     parser.add_argument("--image", help="image under test (robot), default: development image")
     parser.add_argument("--suite", help="run one Robot suite")
     options = parser.parse_args()
@@ -410,22 +443,21 @@ def main() -> int:
     kind = "check" if options.check else "test"
     names = [options.only] if options.only else list(CHECK) if options.check else list(STAGES)
     print(stage_times.announce(names, stage_times.read(TIMES, kind)), flush=True)
+    start = time.monotonic()
+    if options.check:
+        outcomes = [carry_out(CHECK[0], options)]
+        with ThreadPoolExecutor(len(CHECK) - 1) as pool:
+            outcomes += pool.map(carry_out, CHECK[1:], repeat(options))
+    else:
+        outcomes = [carry_out(name, options) for name in names]
+    if not options.only and not options.suite:
+        times = {outcome.stage: outcome.seconds for outcome in outcomes if outcome.carried_out}
+        stage_times.keep(TIMES, kind, times | {"all": time.monotonic() - start})
     total = Tally()
     lines = []
-    times = {}
-    for name in names:
-        print(f"== {name}", flush=True)
-        start = time.monotonic()
-        try:
-            tally = STAGES[name](options)
-            times[name] = time.monotonic() - start
-        except StageError as error:
-            print(f"FAILED: {name}: {error}")
-            tally = Tally(failed=1)
-        total.add(tally)
-        lines.append(f"{name:<11} {tally}  ({time.monotonic() - start:.0f} s)")
-    if not options.only and not options.suite:
-        stage_times.keep(TIMES, kind, times)
+    for outcome in outcomes:
+        total.add(outcome.tally)
+        lines.append(f"{outcome.stage:<11} {outcome.tally}  ({outcome.seconds:.0f} s)")
     print("\n".join(["", *lines]))
     print(total, flush=True)
     return 1 if total.failed else 0

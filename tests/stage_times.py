@@ -1,8 +1,9 @@
 """How long the stages of tests/run.py take: measured by a whole run, told by the next one.
 
-The file, out/test/times.json, has the seconds of each stage for each kind of run ("test" for
-`make test`, "check" for `make check`). It belongs to the machine and to what is compiled on it
-already; `make clean` removes it. Without it, or where it cannot be read, no figure is shown.
+The file, out/test/times.json, has the seconds of each stage, and of all together ("all"), for
+each kind of run ("test" for `make test`, "check" for `make check`). It belongs to the machine and
+to what is compiled on it already; `make clean` removes it. Without it, or where it cannot be read,
+no figure is shown.
 """
 
 from __future__ import annotations
@@ -49,7 +50,6 @@ def announce(stages: list[str], times: dict[str, float]) -> str:
     """The line in front of a run: its stages, and how long each took the last time."""
     words = [f"{stage} ({duration(times[stage])})" if stage in times else stage for stage in stages]
     line = f"stages: {', '.join(words)}"
-    if not set(stages) <= set(times):
+    if len(stages) == 1 or not {*stages, "all"} <= set(times):
         return line
-    total = duration(sum(times[stage] for stage in stages))
-    return f"{line}; {total} in all in the last whole run here"
+    return f"{line}; {duration(times['all'])} in all in the last whole run here"

@@ -208,6 +208,7 @@ def pytest(folder: str, options: argparse.Namespace) -> Tally:
         stdout=subprocess.PIPE if options.check else None,
         stderr=subprocess.STDOUT if options.check else None,
         text=True,
+        errors="replace",
         env={
             **os.environ,
             "CAIRN_BITCOIND": str(OUT / "core/bin/bitcoind"),

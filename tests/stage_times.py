@@ -8,6 +8,7 @@ no figure is shown.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from pathlib import Path
@@ -29,7 +30,8 @@ def read(path: Path, kind: str) -> dict[str, float]:
 def keep(path: Path, kind: str, seconds: dict[str, float]) -> None:
     """Stores the seconds of a whole run; those of other kinds of run stay.
 
-    Seconds of a stage that this run could not carry out are left out: `seconds` has none.
+    Seconds of a stage that this run could not carry out are left out: `seconds` has none. Where
+    the file cannot be written, the next run says no figure; the results of this one matter more.
     """
     try:
         times = json.loads(path.read_text())
@@ -38,7 +40,8 @@ def keep(path: Path, kind: str, seconds: dict[str, float]) -> None:
     if not isinstance(times, dict):
         times = {}
     times[kind] = {stage: round(spent, 1) for stage, spent in seconds.items()}
-    path.write_text(json.dumps(times, indent=2) + "\n")
+    with contextlib.suppress(OSError):
+        path.write_text(json.dumps(times, indent=2) + "\n")
 
 
 def duration(seconds: float) -> str:

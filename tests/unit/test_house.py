@@ -98,6 +98,12 @@ def test_times_that_cannot_be_read(tmp_path: Path, text: str | None) -> None:
     assert stage_times.read(path, "test") == {"lint": 3.0}
 
 
+def test_times_that_cannot_be_written(tmp_path: Path) -> None:
+    """Do not cost the results of the run."""
+    stage_times.keep(tmp_path, "test", {"lint": 3.0})
+    assert stage_times.read(tmp_path, "test") == {}
+
+
 @pytest.fixture
 def stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """run.py with stages that only note that they were run; core cannot be carried out."""

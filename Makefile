@@ -46,9 +46,10 @@ powerloss-replay: override export CHAIN := $(CHAIN)
 powerloss-replay: override export STATES := $(STATES)
 bench-lmdb bench-leveldb bench-inputs: override export DIR := $(DIR)
 
-.PHONY: help run check test lint unit hostile core-test functional robot bootstrap source verify-source \
-	core core-tests devimage x86_64 rpi5 show-config qemu flash legal-info profile bench-lmdb bench-leveldb \
-	bench bench-inputs bench-filesystems chaingen powerloss powerloss-replay clean distclean
+.PHONY: help run qemu flash check test lint unit hostile core-test functional robot powerloss \
+	powerloss-replay bench bench-filesystems bench-lmdb bench-leveldb bench-inputs chaingen profile \
+	x86_64 rpi5 devimage core core-tests source verify-source bootstrap show-config legal-info \
+	clean distclean
 
 ##@ Use: a node in QEMU or on a card
 
@@ -69,7 +70,7 @@ flash: ## write the board's image to a card or disk and verify it (BOARD=, DEV=)
 
 ##@ Test: does it still do what it should
 
-check: bootstrap ## the inner loop: lint, unit and hostile tests without the slow ones; 10 minutes at most
+check: bootstrap ## the inner loop, 10 minutes at most: lint, unit and hostile, no slow tests
 	@.venv/bin/python tests/run.py --check
 
 test: bootstrap ## every check; first says how long each stage took here the last time
@@ -103,7 +104,7 @@ powerloss-replay: core ## thousands of power cuts from the trace of one node's d
 
 ##@ Measure: how fast it is, and what it writes
 
-bench: bootstrap ## sync a chain with stock Core and with Cairn's, in turn; report docs/performance.md (BENCH=)
+bench: bootstrap ## sync a chain with stock Core and with Cairn's in turn: docs/reports (BENCH=)
 	@support/bench $(BENCH)
 
 bench-filesystems: bootstrap ## what a sync writes on ext4 and on f2fs, on a Buildroot image (IMAGE=)

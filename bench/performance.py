@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Makes docs/performance.md, with its plots, from the results of bench/compare.py.
+"""Makes docs/reports/performance.md, with its plots, from the results of bench/compare.py.
 
 usage: bench/performance.py [RESULTS.json] [--out FILE]
   RESULTS.json  default out/bench/results.json
-  --out FILE    default docs/performance.md; beside it are plots, performance-*.svg, and a copy of
-                the results, performance.json, which a later run can add to: copy it back
+  --out FILE    default docs/reports/performance.md; beside it are plots, performance-*.svg,
+                and a copy of the results, performance.json, which a later run can add to:
+                copy it back
 
 Every figure is a median over the rounds. A ratio is the median of the ratios round by round,
 base to variant, with the smallest and the largest: larger than 1 is better than the base.
@@ -249,12 +250,12 @@ def page(results: Results) -> str:
     lines += [
         "Made by `bench/performance.py` from runs of `make bench`; what is measured, and how:"
     ]
-    lines += ["[benchmarks.md](benchmarks.md).", ""]
+    lines += ["[bench.md](../develop/bench.md).", ""]
     lines += ["- Machine: " + ", ".join(f"{key} {value}" for key, value in results.machine.items())]
     lines += [
         f"- Chain '{name}': {chain['bytes'] / 1e9:.2f} GB, {chain['height']} blocks,"
         f" {chain['transactions']} transactions, {chain['inputs']} inputs, {chain['utxos']} UTXOs"
-        f" at the end, seed {chain['seed']} ([bench-chain.md](bench-chain.md))"
+        f" at the end, seed {chain['seed']} ([bench-chain.md](../develop/bench-chain.md))"
         for name, chain in results.chains.items()
     ]
     lines += ["- Figures are medians of the rounds. In bold: the first column's figure divided by"]
@@ -288,7 +289,7 @@ def main() -> int:
     """Reads the command line."""
     parser = argparse.ArgumentParser(description="Makes the report of a benchmark.")
     parser.add_argument("results", nargs="?", type=Path, default=ROOT / "out/bench/results.json")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs/performance.md")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs/reports/performance.md")
     options = parser.parse_args()
     try:
         text = options.results.read_text()

@@ -72,7 +72,7 @@ class Claim:
 
 
 SCENARIOS = [
-    Scenario("sd-1g", "SD card, 1 GiB of memory, dbcache=358 as node-tune has it", SD, 1024, 358),
+    Scenario("sd-1g", "SD card, 1 GiB of memory, dbcache=358", SD, 1024, 358),
     Scenario("sd-scaled", "SD card, 320 MiB of memory, dbcache=4", SD, 320, 4, "small"),
     Scenario("fast", "disk without limit, 2 GiB of memory, dbcache=450", None, 2048, 450),
     Scenario("fast-scaled", "disk without limit, 320 MiB, dbcache=4", None, 320, 4, "small"),
@@ -159,7 +159,7 @@ TUNINGS = [
     Variant("lmdb-commit", "LMDB, dbsync=commit", BIP30, (*LMDB, "-dbsync=commit")),
     Variant("lmdb-none", "LMDB, dbsync=none", BIP30, (*LMDB, "-dbsync=none")),
 ]
-#: Apart from the tunings, for its first build only counts for the next (docs/benchmarks.md).
+#: Apart from the tunings, for its first build only counts for the next (docs/develop/bench.md).
 PROFILED = [
     Variant(
         "profiled", "profile-guided optimization", (*BIP30, "--with", "profile-guided"), LEVELDB

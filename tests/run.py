@@ -11,7 +11,8 @@ Prints its stages first, with the time that each took in the last whole run on t
 (out/test/times.json, which a whole run writes at its end); no figure where there is none.
 
 Stages, in order (each builds what it needs; all results below out/test/):
-  lint        shellcheck, ruff, rules of the house (script length, patch headers)
+  lint        shellcheck, ruff, rules of the house (script length, patch headers), links and
+              spelling
   unit        pytest on Cairn's own scripts (tests/unit)
   hostile     generated node.conf files, logs and disks that mean harm (tests/hostile)
   core        Bitcoin Core's unit tests on the patched source, with each database engine;
@@ -46,6 +47,7 @@ from pathlib import Path
 from threading import Lock
 
 import stage_times
+from doc_checks import broken_links, unlisted_paths
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "out"
@@ -60,6 +62,10 @@ FAILURE_LINES_MAX = 10
 BUILDING = Lock()
 #: Suites in the order in which they are run; where time is short, the last are left out.
 SUITES = ["boot", "sync", "service", "recovery", "powerloss", "config", "tune", "scripts", "image"]
+#: Words that codespell takes for misspelt ones: Core's "lates", parts of words in tests and tables.
+SPELLED_RIGHT = "archiv,conect,lates,ure,wit"
+#: Not our words, or no words.
+NOT_PROSE = {".patch", ".xz", ".json", ".svg", ".hash"}
 PATCH_HEADER = ("What:", "Why:", "Upstream status:", "How to drop:")
 
 
@@ -184,6 +190,15 @@ def lint(_: argparse.Namespace) -> Tally:
             if word not in text
         ]
     tally.add(check("patch headers", headers))
+    tally.add(check("links", broken_links(ROOT, files)))
+    tally.add(check("files of a node", unlisted_paths(ROOT)))
+    words = [
+        str(path.relative_to(ROOT))
+        for path in files
+        if path.suffix not in NOT_PROSE and not path.is_symlink()
+    ]
+    spelling = [str(BIN / "codespell"), "--ignore-words-list", SPELLED_RIGHT, *words]
+    tally.add(check("spelling", output_of(spelling)))
     return tally
 
 

@@ -1,5 +1,5 @@
 // Makes a regtest chain whose coins live as mainnet's do, for benchmarks and for tests that need
-// a node with much to write: see docs/bench-chain.md for what is in it, and support/chaingen.
+// a node with much to write: docs/develop/bench-chain.md has what is in it; support/chaingen.
 // The same options give the same bytes, on every machine.
 
 #include "coins.h"
@@ -61,7 +61,7 @@ struct Options {
     bool open, muhash;
 };
 
-/** Ages of spent coins, in blocks. Mainnet's shares; docs/bench-chain.md has the sources. */
+/** Ages of spent coins, in blocks. Mainnet's shares; sources: docs/develop/bench-chain.md. */
 struct Band {
     int from, to;
     unsigned permille; //!< of all inputs; the rest is drawn from the whole UTXO set

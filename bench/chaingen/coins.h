@@ -22,7 +22,7 @@ struct ScriptShare {
     unsigned permille; //!< of all outputs that can be spent
 };
 
-/** Shares of the script types among new outputs; docs/bench-chain.md says where they come from. */
+/** Shares of the script types among new outputs; sources: docs/develop/bench-chain.md. */
 inline constexpr std::array<ScriptShare, 6> SCRIPT_SHARES{{
     {ScriptKind::P2PKH, "p2pkh", 485},
     {ScriptKind::P2TR, "p2tr", 234},

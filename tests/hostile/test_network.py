@@ -75,7 +75,7 @@ def test_ssh_forwards_nothing_but_the_nodes_ports() -> None:
     config = sshd_config()
     assert config["allowtcpforwarding"] == "local"
     ports = {"8332", "18332", "48332", "38332", "18443"}
-    docs = (ROOT / "docs/configuration.md").read_text()
+    docs = (ROOT / "docs/use/configure.md").read_text()
     ports |= set(re.findall(r"zmqpub\w+=tcp://127\.0\.0\.1:(\d+)", docs))
     assert len(ports) == 7
     hosts = {"127.0.0.1", "localhost", "[::1]"}

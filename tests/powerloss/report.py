@@ -2,7 +2,7 @@
 
 usage: report.py [--to FILE.md] FILE.json...
 
-  --to FILE.md  default docs/power-loss-report.md
+  --to FILE.md  default docs/reports/power-loss.md
 
 Adds results that write() has written to the page; those of the same run, by name, engine and
 chain, are replaced. Beside the page, in FILE.json, are the tables of all runs, so that
@@ -96,9 +96,9 @@ def page(runs: Iterable[dict[str, Any]]) -> str:
         "",
         "Made by `tests/powerloss/report.py` from the results of `make powerloss-replay`,",
         "`tests/powerloss/replay.py live` and `make powerloss`; what is checked and what the",
-        "policies are: [power-loss.md](power-loss.md). A cut is a state of a recorded disk",
-        "(replay), a running daemon on this kernel (live) or a whole machine (machines).",
-        "Negative control (lies): a disk that ignores flushes.",
+        "policies are: [power-loss-tests.md](../develop/power-loss-tests.md). A cut is a state of",
+        "a recorded disk (replay), a running daemon on this kernel (live) or a whole machine",
+        "(machines). Negative control (lies): a disk that ignores flushes.",
         "",
         "| Run | policy | cuts | " + " | ".join(OUTCOMES.values()) + " |",
         "|---|---|" + "--:|" * (1 + len(OUTCOMES)),
@@ -125,7 +125,7 @@ def add(files: Iterable[Path], target: Path) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Adds results of power cuts to the report.")
-    page_of_all = Path(__file__).resolve().parents[2] / "docs/power-loss-report.md"
+    page_of_all = Path(__file__).resolve().parents[2] / "docs/reports/power-loss.md"
     parser.add_argument("--to", type=Path, default=page_of_all, help="the page")
     parser.add_argument("files", type=Path, nargs="+", help="out/powerloss/*/*.json")
     options = parser.parse_args()

@@ -1,5 +1,5 @@
 *** Settings ***
-Documentation     Power cuts on a disk with a volatile write cache (docs/power-loss.md).
+Documentation     Power cuts on a disk with a volatile cache (docs/develop/power-loss-tests.md).
 ...               What was flushed survives; of the rest anything may, in any order, torn.
 ...               The blocks come from three peers, out of order (tests/powerloss/peers.py).
 ...               Variables: CUTS  cuts for each engine during sync, SEED  of moments and outcomes,

@@ -195,7 +195,7 @@ def test_unknown_names(tmp_path: Path) -> None:
 
 def test_page_in_the_repository() -> None:
     """The page in docs/ is that of the results beside it, with rows that have figures only."""
-    kept = ROOT / "docs/performance.json"
+    kept = ROOT / "docs/reports/performance.json"
     page = performance.page(performance.Results(json.loads(kept.read_text())))
     assert page == kept.with_suffix(".md").read_text()
 

@@ -22,7 +22,7 @@ def test_half_is_written(root: Path, memory: Path, coins: str) -> None:
 
     Compared is with LevelDB without compactions for lookups, which write more yet, by chance. At
     the tip it takes a write buffer that is large for its coins, and LevelDB's smallest is to
-    300,000 what 37 MiB are to mainnet's (bench/README.md).
+    300,000 what 37 MiB are to mainnet's (docs/reports/microbenchmarks.md).
     """
     result = bench(root, memory, coins)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -199,8 +199,9 @@ def test_engine_by_data(
 
 
 #: MiB beside what tuned.conf sets. System: 56 used by all but bitcoind, and the journal's 32
-#: (docs/images.md, journald.conf.d). bitcoind: 127 anonymous memory beyond its cache, mempool and
-#: batches in sd-1g (docs/performance.md), and mainnet's block index, 0.93 million of 208 bytes.
+#: (docs/reports/images.md, journald.conf.d). bitcoind: 127 anonymous memory beyond its cache,
+#: mempool and batches in sd-1g (docs/reports/performance.md), and mainnet's block index, 0.93
+#: million of 208 bytes.
 SYSTEM, DAEMON = 128, 320
 SIZES = [*range(460, 1000, 60), *range(1000, 4200, 240), 7900, 15900, 32000, 65536]
 

@@ -251,7 +251,7 @@ def test_page_of_several_results(tmp_path: Path) -> None:
 
 def test_report_in_the_repository() -> None:
     """The page in docs/ is that of the tables beside it."""
-    kept = ROOT / "docs/power-loss-report.json"
+    kept = ROOT / "docs/reports/power-loss.json"
     assert report.page(json.loads(kept.read_text())) == kept.with_suffix(".md").read_text()
 
 

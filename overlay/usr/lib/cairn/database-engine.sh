@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2034 # its variables are for who sources it
 # database_engine ROOT DATADIR CLASS: which engine should the databases have? Sourced by
-# node-tune; reasons and figures: docs/backends.md.
+# node-tune; reasons: docs/design/storage-engines.md.
 # Sets   database_engine  leveldb or lmdb
 #        database_reason  half a sentence
 #        database_map     LMDB: MiB by which its files grow at least
@@ -21,9 +21,9 @@ node_chain() {
 database_chain() { node_record "$1" chain-directory | head -n 1; }
 
 database_engine() {
-	# Measured (docs/performance.md): LMDB wrote 1.7 to 1.9 times as much, and a sync took 1.2 to 1.6 times as long.
+	# Measured: with LMDB a sync writes more and takes longer (docs/reports/performance.md).
 	database_engine=leveldb
-	database_reason="writes half as much as LMDB, and is faster where both were measured"
+	database_reason="writes less than LMDB, and is faster where both were measured"
 	case $3 in
 	nvme | sata | virtio) database_map=256 ;;
 	*) database_map=64 ;;
@@ -55,7 +55,7 @@ database_engine() {
 }
 
 # database_reserve ROOT: the room to keep for mainnet's coins; database_engine comes first, but
-# dbbackend= in node.conf counts, which a new node follows. Figures: docs/tuning.md.
+# dbbackend= in node.conf counts, which a new node follows. Figures: docs/design/tuning.md.
 # Sets   database_reserve  MiB      database_need  half a sentence for a disk that is too small
 database_reserve() {
 	engine=$(sed -n 's/^dbbackend=//p' "$1/run/bitcoind/bitcoin.conf" 2>/dev/null) || engine=""

@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2034 # its variables are for who sources it
 # What bitcoind-verdict and bitcoind-look can find out and do about an end of bitcoind.
-# Sourced; ROOT is the prefix of all paths, for tests. Rules and reasons: docs/service.md.
+# Sourced; ROOT is the prefix of all paths, for tests. Reasons: docs/design/architecture.md.
 # bitcoind-started and node-config use what concerns options for one start (once_begun).
 library=$(dirname "$0")
 tab=$(printf '\t')

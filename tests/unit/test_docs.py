@@ -1,0 +1,116 @@
+"""The checks of tests/doc_checks.py find what they are for."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Apart, so that lint does not look for the pages that are made up here.
+DOCS = "docs"
+SPEC = importlib.util.spec_from_file_location("doc_checks", ROOT / "tests/doc_checks.py")
+assert SPEC and SPEC.loader
+docs = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(docs)
+
+PAGE = """# One page
+
+[good](other.md#the-second-part), [itself](#one-page), [twice](#again-1), [far](https://example.org)
+
+    [in code](nowhere.md)
+
+`[in a span](nowhere.md)`
+
+## Again
+
+## Again
+"""
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A page, another one that it links to, and a script."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / DOCS / "page.md").write_text(PAGE)
+    (tmp_path / DOCS / "other.md").write_text("# Other\n\n## The second `part`\n")
+    (tmp_path / "script").write_text(f"# see {DOCS}/other.md\n")
+    return tmp_path
+
+
+def found(tree: Path) -> list[str]:
+    """The check's sentences about all files."""
+    return docs.broken_links(tree, [path for path in sorted(tree.rglob("*")) if path.is_file()])
+
+
+def test_sound_links(tree: Path) -> None:
+    """Nothing is said of links that resolve, of other sites, or of what stands in code."""
+    assert found(tree) == []
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("gone.md", f"{DOCS}/page.md:1: gone.md does not exist"),
+        ("other.md#gone", f"{DOCS}/page.md:1: other.md#gone: there is no such heading"),
+        ("#again-2", f"{DOCS}/page.md:1: #again-2: there is no such heading"),
+        ("../script#line", f"{DOCS}/page.md:1: ../script#line: there is no such heading"),
+    ],
+)
+def test_broken_link(tree: Path, target: str, words: str) -> None:
+    """The page, its line, and the link."""
+    (tree / DOCS / "page.md").write_text(f"[text]({target})\n{PAGE}")
+    assert found(tree) == [words]
+
+
+def test_page_named_elsewhere(tree: Path) -> None:
+    """A comment in a script names a page that was moved."""
+    (tree / "script").write_text(f"# see {DOCS}/moved.md\n")
+    assert found(tree) == [f"script names {DOCS}/moved.md, which does not exist"]
+
+
+def test_files_of_a_node(tmp_path: Path) -> None:
+    """Each file that overlay/ names needs a row, and each row a file."""
+    (tmp_path / "overlay").mkdir()
+    (tmp_path / "overlay/script").write_text(
+        'run=$root/run/cairn\nrm -f "$run/a.report.new" /run/x/*.conf\n'
+        'cat "$1/var/lib/cairn/prune.$chain" "${state}/not" >"$root/run/y.$2"; # /run/z.\n'
+    )
+    (tmp_path / "docs/design").mkdir(parents=True)
+    page = tmp_path / DOCS / "design/files.md"
+    paths = ("/run/cairn", "/run/cairn/a.report", "/run/y.CHAIN", "/run/z")
+    paths += ("/var/lib/cairn/prune.CHAIN",)
+    page.write_text("".join(f"| `{path}` | x |\n" for path in paths))
+    assert docs.unlisted_paths(tmp_path) == []
+    page.write_text("".join(f"| `{path}` | x |\n" for path in (*paths[:-1], "/run/old")))
+    assert docs.unlisted_paths(tmp_path) == [
+        f"overlay/script names {paths[-1]}, which {DOCS}/design/files.md does not list",
+        f"{DOCS}/design/files.md lists /run/old, which overlay/ does not name",
+    ]
+
+
+#: What writes sentences for the screen.
+SPEAKERS = (
+    *("bin/node-config", "bin/node-status", "bin/node-tune", "lib/cairn/bitcoind-look"),
+    *("lib/cairn/bitcoind-verdict", "lib/cairn/data-format", "lib/cairn/node-conf-end.awk"),
+    *("lib/cairn/node-conf.sh", "lib/cairn/node-emergency", "lib/cairn/prune-target.sh"),
+    *("lib/cairn/recovery.sh", "lib/cairn/verdict.tsv"),
+)
+#: A sentence in quotes, or of the table.
+SENTENCE = re.compile(r"""(?:"(?:! )?|^say\t[^\t]+\t)((?:[A-Z]|bitcoind |node\.conf )[^"\n]*)""")
+
+
+@pytest.mark.parametrize("speaker", SPEAKERS)
+def test_sentences_of_the_screen(speaker: str) -> None:
+    """The owner's page has the beginning of each sentence that the screen may show."""
+    page = re.sub(r"[*`]", "", (ROOT / DOCS / "use/troubleshoot.md").read_text())
+    for line in (ROOT / "overlay/usr" / speaker).read_text().splitlines():
+        # drop() says why a line of node.conf is left out
+        if line.lstrip().startswith("#") or "drop(" in line:
+            continue
+        for sentence in SENTENCE.findall(line):
+            beginning = re.split(r"[;:($\\%{]|\. ", sentence)[0].strip(" .")
+            if len(beginning) >= 18:  # a sentence, and not a heading or a single word
+                assert beginning in page, sentence

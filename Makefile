@@ -11,7 +11,7 @@
 #            CHAINGEN='OPTION...'  for chaingen, see support/chaingen -help
 #            CAIRN_ACCEL=kvm|tcg   skip the probe for KVM
 #            CAIRN_CACHE=DIR       downloads, compiler cache (default ~/.cache/cairn)
-#            CORE=DIR, CORE_REV=REV  for verify-source, core-table: a clone of bitcoin/bitcoin
+#            CORE=DIR, CORE_REV=REV  for verify-source, core-table
 #            ONLY=NAME             for test: one stage (lint, unit, hostile, core, functional, robot)
 #            SUITE=NAME            for robot: one suite (boot, service, sync, …), all of it
 #            CUTS=N, SEED=N        for powerloss: power cuts for each engine, default 200, and first seed
@@ -46,18 +46,34 @@ powerloss-replay: override export CHAIN := $(CHAIN)
 powerloss-replay: override export STATES := $(STATES)
 bench-lmdb bench-leveldb bench-inputs: override export DIR := $(DIR)
 
-.PHONY: help run test lint unit hostile core-test functional robot bootstrap source verify-source \
-	core core-tests core-edit core-patches core-table devimage x86_64 rpi5 show-config qemu flash \
-	legal-info profile bench-lmdb bench-leveldb bench bench-inputs bench-filesystems chaingen \
-	powerloss powerloss-replay clean distclean
+.PHONY: help run qemu flash check test lint unit hostile core-test functional robot powerloss \
+	powerloss-replay bench bench-filesystems bench-lmdb bench-leveldb bench-inputs chaingen profile \
+	x86_64 rpi5 devimage core core-tests core-edit core-patches core-table source verify-source \
+	bootstrap show-config legal-info clean distclean
+
+##@ Use: a node in QEMU or on a card
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9_-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z0-9_-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: bootstrap ## build everything, boot the node in QEMU and sync real blocks (Ctrl-A X quits)
 	@support/run
 
-test: bootstrap ## every check; prints "N passed, N failed, N skipped"
+qemu: ## boot the board's finished disk image in QEMU (BOARD=; Ctrl-A X quits)
+	@support/run-image "$$BOARD"
+
+flash: ## write the board's image to a card or disk and verify it (BOARD=, DEV=)
+	@case $$DEV in *[![:space:]]*) ;; *) \
+		echo "make: say which card or disk: make flash BOARD=$$BOARD DEV=/dev/sdX" >&2; exit 2 ;; esac
+	@support/flash "out/$$BOARD/cairn-$$BOARD.img" "$$DEV"
+
+##@ Test: does it still do what it should
+
+check: bootstrap ## the inner loop, 10 minutes at most: lint, unit and hostile, no slow tests
+	@.venv/bin/python tests/run.py --check
+
+test: bootstrap ## every check; first says how long each stage took here the last time
 	@.venv/bin/python tests/run.py $${ONLY:+--only "$$ONLY"} $${IMAGE:+--image "$$IMAGE"}
 
 lint: bootstrap ## shellcheck, ruff and the rules of the house
@@ -78,18 +94,49 @@ functional: bootstrap ## Bitcoin Core's functional tests of tests/core/functiona
 robot: bootstrap ## boot the image in QEMU and test it (IMAGE=, SUITE=)
 	@.venv/bin/python tests/run.py --only robot $${IMAGE:+--image "$$IMAGE"} $${SUITE:+--suite "$$SUITE"}
 
+powerloss: devimage ## power cuts of many machines (CUTS=200, SEED=1, IMAGE=); table in out/powerloss
+	@.venv/bin/python tests/powerloss/campaign.py $${CUTS:+--cuts "$$CUTS"} $${SEED:+--seed "$$SEED"} \
+		$${IMAGE:+--image "$$IMAGE"}
+
 powerloss-replay: core ## thousands of power cuts from the trace of one node's disk (ENGINE=, CHAIN=, STATES=, SEED=)
 	@.venv/bin/python tests/powerloss/replay.py run --engine "$${ENGINE:-lmdb}" \
 		--chain "$${CHAIN:-main}" --states "$${STATES:-2000}" --seed "$${SEED:-1}"
 
-bootstrap: ## install the packages and Python tools the host lane needs
-	@support/bootstrap
+##@ Measure: how fast it is, and what it writes
 
-source: bootstrap ## the pinned Bitcoin Core source as one archive
-	@support/core-source
+bench: bootstrap ## sync a chain with stock Core and with Cairn's in turn: docs/reports (BENCH=)
+	@support/bench $(BENCH)
 
-verify-source: bootstrap ## prove that the archive is upstream's tree (CORE=clone of bitcoin/bitcoin)
-	@support/verify-source "$$CORE" $${CORE_REV:+"$$CORE_REV"}
+bench-filesystems: bootstrap ## what a sync writes on ext4 and on f2fs, on a Buildroot image (IMAGE=)
+	@support/core-build --stock
+	@.venv/bin/robot --pythonpath bench --outputdir out/bench/filesystems --variable TIMEOUT_FACTOR:3 \
+		--variable "IMAGE:$${IMAGE:-out/x86_64/cairn-x86_64.img}" bench/filesystems.robot
+
+bench-lmdb: bootstrap ## pages that LMDB writes per change, and what a read costs (DIR=)
+	@support/bench-lmdb $${DIR:+"$$DIR"}
+
+bench-leveldb: bootstrap ## bytes that LevelDB writes per byte that changes, with its levels and ours (DIR=)
+	@support/bench-leveldb $${DIR:+"$$DIR"}
+
+bench-inputs: bootstrap ## what looking up a block's inputs on several threads brings (DIR=)
+	@support/bench-inputs $${DIR:+"$$DIR"}
+
+chaingen: bootstrap ## a chain to sync in benchmarks, out/bench/chain.blk (CHAINGEN=)
+	@support/chaingen $(CHAINGEN)
+
+profile: bootstrap ## flame graph of a sync of real blocks on the x86_64 image
+	@.venv/bin/python support/profile
+
+##@ Build: images, Bitcoin Core, and what they are made of
+
+x86_64: bootstrap ## the image for PCs, out/x86_64/cairn-x86_64.img (an hour, 15 GiB)
+	@support/image x86_64
+
+rpi5: bootstrap ## the image for the Raspberry Pi 5, out/rpi5/cairn-rpi5.img
+	@support/image rpi5
+
+devimage: core ## the development image, out/devimage/cairn-dev.img
+	@support/devimage
 
 core: bootstrap ## compile bitcoind for the host lane, patched and stock
 	@support/core-build
@@ -107,56 +154,21 @@ core-patches: bootstrap ## write the commits of these trees back to patches/
 core-table: bootstrap ## sizes and conflicts of the patches, into their README (CORE=, CORE_REV=)
 	@support/core-table "$$CORE" $${CORE_REV:+"$$CORE_REV"}
 
-devimage: core ## the development image, out/devimage/cairn-dev.img
-	@support/devimage
+source: bootstrap ## the pinned Bitcoin Core source as one archive
+	@support/core-source
 
-x86_64: bootstrap ## the image for PCs, out/x86_64/cairn-x86_64.img (an hour, 15 GiB)
-	@support/image x86_64
+verify-source: bootstrap ## prove that the archive is upstream's tree (CORE=clone of bitcoin/bitcoin)
+	@support/verify-source "$$CORE" $${CORE_REV:+"$$CORE_REV"}
 
-rpi5: bootstrap ## the image for the Raspberry Pi 5, out/rpi5/cairn-rpi5.img
-	@support/image rpi5
+bootstrap: ## install the packages and Python tools the host lane needs
+	@support/bootstrap
 
 show-config: bootstrap ## the board's merged Buildroot configuration (BOARD=)
 	@support/buildroot-config --show "$$BOARD"
 
-qemu: ## boot the board's finished disk image in QEMU (BOARD=; Ctrl-A X quits)
-	@support/run-image "$$BOARD"
-
-flash: ## write the board's image to a card or disk and verify it (BOARD=, DEV=)
-	@case $$DEV in *[![:space:]]*) ;; *) \
-		echo "make: say which card or disk: make flash BOARD=$$BOARD DEV=/dev/sdX" >&2; exit 2 ;; esac
-	@support/flash "out/$$BOARD/cairn-$$BOARD.img" "$$DEV"
-
 legal-info: bootstrap ## licences and sources of everything in the board's image (BOARD=)
 	@support/buildroot-config "$$BOARD"
 	@support/buildroot "$$BOARD" legal-info
-
-profile: bootstrap ## flame graph of a sync of real blocks on the x86_64 image
-	@.venv/bin/python support/profile
-
-bench-lmdb: bootstrap ## pages that LMDB writes per change, and what a read costs (DIR=)
-	@support/bench-lmdb $${DIR:+"$$DIR"}
-
-bench-leveldb: bootstrap ## bytes that LevelDB writes per byte that changes, with its levels and ours (DIR=)
-	@support/bench-leveldb $${DIR:+"$$DIR"}
-
-bench-inputs: bootstrap ## what looking up a block's inputs on several threads brings (DIR=)
-	@support/bench-inputs $${DIR:+"$$DIR"}
-
-bench: bootstrap ## sync a chain with stock Core and with Cairn's in turn: docs/reports (BENCH=)
-	@support/bench $(BENCH)
-
-bench-filesystems: bootstrap ## what a sync writes on ext4 and on f2fs, on a Buildroot image (IMAGE=)
-	@support/core-build --stock
-	@.venv/bin/robot --pythonpath bench --outputdir out/bench/filesystems --variable TIMEOUT_FACTOR:3 \
-		--variable "IMAGE:$${IMAGE:-out/x86_64/cairn-x86_64.img}" bench/filesystems.robot
-
-chaingen: bootstrap ## a chain to sync in benchmarks, out/bench/chain.blk (CHAINGEN=)
-	@support/chaingen $(CHAINGEN)
-
-powerloss: devimage ## power cuts of many machines (CUTS=200, SEED=1, IMAGE=); table in out/powerloss
-	@.venv/bin/python tests/powerloss/campaign.py $${CUTS:+--cuts "$$CUTS"} $${SEED:+--seed "$$SEED"} \
-		$${IMAGE:+--image "$$IMAGE"}
 
 clean: ## remove what was built (keeps the cache)
 	@rm -rf out .venv 2>/dev/null || { echo "make: parts of out or .venv are another user's, or" \

@@ -1,7 +1,14 @@
 #!/usr/bin/env python3
 """Runs Cairn's checks and ends with `N passed, N failed, N skipped`.
 
-usage: tests/run.py [--only STAGE] [--image FILE] [--suite NAME]
+usage: tests/run.py [--check | --only STAGE] [--image FILE] [--suite NAME]
+  --check       the inner loop: lint, unit and hostile, without the tests marked `slow` or `long`
+  --only STAGE  one stage
+  --image FILE  image under test (robot), default the development image
+  --suite NAME  one Robot suite
+
+Prints its stages first, with the time that each took in the last whole run on this machine
+(out/test/times.json, which a whole run writes at its end); no figure where there is none.
 
 Stages, in order (each builds what it needs; all results below out/test/):
   lint        shellcheck, ruff, rules of the house (script length, patch headers, patch queues as
@@ -35,18 +42,24 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
+from threading import Lock
 
+import stage_times
 from doc_checks import broken_links, unlisted_paths
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "out"
 RESULTS = OUT / "test"
+TIMES = RESULTS / "times.json"
 BIN = Path(sys.executable).parent
 SCRIPT_LINES_MAX = 300
 #: How Boost.Test and Python say what failed, among all that the code under test prints.
 FAILURE = re.compile(r"error: in |^[\w.]+(Error|Exception)\b")
 FAILURE_LINES_MAX = 10
+#: Held while Bitcoin Core is compiled: stages that run at the same time ask for the same build.
+BUILDING = Lock()
 #: Suites in the order in which they are run; where time is short, the last are left out.
 SUITES = ["boot", "sync", "service", "recovery", "powerloss", "config", "tune", "scripts", "image"]
 #: Words that codespell takes for misspelt ones: Core's "lates", parts of words in tests and tables.
@@ -192,25 +205,36 @@ def lint(_: argparse.Namespace) -> Tally:
     return tally
 
 
-def pytest(folder: str, options: argparse.Namespace, *arguments: str) -> Tally:
-    """pytest on a folder of tests/, with the real daemons where a test asks for them."""
-    build("core-build")
-    build("core-build", "--stock")
+def pytest(folder: str, options: argparse.Namespace) -> Tally:
+    """pytest on a folder of tests/, with the real daemons where a test asks for them.
+
+    Tests marked `long` are left out, with --check also those marked `slow`. With --check two
+    folders are worked on at once: their output comes when they have ended, each as a whole.
+    """
+    with BUILDING:
+        build("core-build")
+        build("core-build", "--stock")
     report = RESULTS / f"{folder}.xml"
-    subprocess.run(
+    result = subprocess.run(
         [
             *(str(BIN / "pytest"), "-q", "-p", "no:cacheprovider", f"--junitxml={report}"),
-            *arguments,
+            *("-m", "not slow and not long" if options.check else "not long"),
             f"tests/{folder}",
         ],
         cwd=ROOT,
         check=False,
+        stdout=subprocess.PIPE if options.check else None,
+        stderr=subprocess.STDOUT if options.check else None,
+        text=True,
+        errors="replace",
         env={
             **os.environ,
             "CAIRN_BITCOIND": str(OUT / "core/bin/bitcoind"),
             "CAIRN_IMAGE": str(Path(options.image).resolve()) if options.image else "",
         },
     )
+    if options.check:
+        print(f"-- {folder}\n{result.stdout}", end="", flush=True)
     return junit(report)
 
 
@@ -220,8 +244,8 @@ def unit(options: argparse.Namespace) -> Tally:
 
 
 def hostile(options: argparse.Namespace) -> Tally:
-    """pytest on input that is meant to do harm; tests marked `long` are left out."""
-    return pytest("hostile", options, "-m", "not long")
+    """pytest on input that is meant to do harm."""
+    return pytest("hostile", options)
 
 
 def unit_suites(engine: str) -> Tally:
@@ -393,12 +417,38 @@ STAGES: dict[str, Callable[[argparse.Namespace], Tally]] = {
     "functional": functional,
     "robot": robot,
 }
+#: Stages of the inner loop, `make check`; the last two run at the same time.
+CHECK = ("lint", "unit", "hostile")
+
+
+@dataclass
+class Outcome:
+    """What a stage came to."""
+
+    stage: str
+    tally: Tally
+    seconds: float
+    carried_out: bool
+
+
+def carry_out(name: str, options: argparse.Namespace) -> Outcome:
+    """Runs a stage; one that cannot be carried out counts as a failed check."""
+    print(f"== {name}", flush=True)
+    start = time.monotonic()
+    try:
+        tally, carried_out = STAGES[name](options), True
+    except StageError as error:
+        print(f"FAILED: {name}: {error}")
+        tally, carried_out = Tally(failed=1), False
+    return Outcome(name, tally, time.monotonic() - start, carried_out)
 
 
 def main() -> int:
     """Runs the stages asked for and prints the sum."""
     parser = argparse.ArgumentParser(description="Runs Cairn's checks.")
-    parser.add_argument("--only", choices=list(STAGES), help="run one stage")
+    part = parser.add_mutually_exclusive_group()
+    part.add_argument("--check", action="store_true", help="the inner loop")
+    part.add_argument("--only", choices=list(STAGES), help="run one stage")
     parser.add_argument("--image", help="image under test (robot), default: development image")
     parser.add_argument("--suite", help="run one Robot suite")
     options = parser.parse_args()
@@ -409,20 +459,24 @@ def main() -> int:
     except OSError as error:
         print(f"run.py: no results can be written ({error}); use a clone of your own")
         return 1
+    kind = "check" if options.check else "test"
+    names = [options.only] if options.only else list(CHECK) if options.check else list(STAGES)
+    print(stage_times.announce(names, stage_times.read(TIMES, kind)), flush=True)
+    start = time.monotonic()
+    if options.check:
+        outcomes = [carry_out(CHECK[0], options)]
+        with ThreadPoolExecutor(len(CHECK) - 1) as pool:
+            outcomes += pool.map(carry_out, CHECK[1:], repeat(options))
+    else:
+        outcomes = [carry_out(name, options) for name in names]
+    if not options.only and not options.suite:
+        times = {outcome.stage: outcome.seconds for outcome in outcomes if outcome.carried_out}
+        stage_times.keep(TIMES, kind, times | {"all": time.monotonic() - start})
     total = Tally()
     lines = []
-    for name, stage in STAGES.items():
-        if options.only not in (None, name):
-            continue
-        print(f"== {name}", flush=True)
-        start = time.monotonic()
-        try:
-            tally = stage(options)
-        except StageError as error:
-            print(f"FAILED: {name}: {error}")
-            tally = Tally(failed=1)
-        total.add(tally)
-        lines.append(f"{name:<11} {tally}  ({time.monotonic() - start:.0f} s)")
+    for outcome in outcomes:
+        total.add(outcome.tally)
+        lines.append(f"{outcome.stage:<11} {outcome.tally}  ({outcome.seconds:.0f} s)")
     print("\n".join(["", *lines]))
     print(total, flush=True)
     return 1 if total.failed else 0

@@ -23,7 +23,7 @@ for name in 20-systemd-osc-context 20-systemd-shell-extra etc home provision roo
 done
 mkdir -p "$target/boot"
 # Buildroot writes its own name and the state of the surrounding git repository.
-version=$(cat "$(dirname "$0")/version")
+version=$(cat "$(dirname "$0")/../../VERSION")
 cat >"$target/usr/lib/os-release" <<EOF
 NAME=Cairn
 ID=cairn

@@ -11,7 +11,7 @@ editor no
 EOF
 cat >"$binaries/boot/loader/entries/cairn-a+3.conf" <<EOF
 title Cairn
-version $(cat "$common/version")
+version $(cat "$common/../../VERSION")
 sort-key cairn
 linux /slot-a/linux
 options $(slot a)

@@ -406,6 +406,7 @@ def bitcoind() -> Path:
     return path
 
 
+@pytest.mark.slow  # thousands of files
 @pytest.mark.parametrize("shell", ["dash", "busybox sh"])
 def test_generated_files(bitcoind: Path, tmp_path: Path, shell: str) -> None:
     """3,000 files, each judged by Core's rules and by its owner's wishes.
@@ -442,6 +443,7 @@ def test_generated_files(bitcoind: Path, tmp_path: Path, shell: str) -> None:
     assert min(counts.values()) > len(cases) / 12
 
 
+@pytest.mark.slow  # the same, cut
 @pytest.mark.parametrize("shell", ["dash", "busybox sh"])
 def test_generated_files_cut_short(bitcoind: Path, tmp_path: Path, shell: str) -> None:
     """The beginning of the last good file, of any length, is not believed."""

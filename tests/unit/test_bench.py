@@ -215,6 +215,7 @@ def test_memory_group() -> None:
     assert subprocess.run(hungry, check=False, capture_output=True).returncode == 0
 
 
+@pytest.mark.slow  # builds a daemon to measure with, and syncs with it
 @needs_root
 def test_measure(tmp_path: Path) -> None:
     """The stock daemon syncs a small chain; each figure of the report is measured."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow  # compiles the generator, syncs chains
 SMALL = ("-blocks=300", "-txs=20", "-utxos=6000")
 
 

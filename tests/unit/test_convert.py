@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # the converter, ended at each third of its steps
 #: Each step; otherwise each third one, which is what CI has time for.
 THOROUGH = bool(os.environ.get("CAIRN_THOROUGH"))
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # compiles a program, and writes hundreds of MB with it
+
 
 def bench(root: Path, folder: Path, coins: str) -> subprocess.CompletedProcess[str]:
     """Runs `support/bench-leveldb` in that folder with so many coins."""

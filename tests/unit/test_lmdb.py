@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # compiles LMDB and three programs, cuts it at each write
+
 
 @pytest.fixture(scope="session")
 def programs(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -3,52 +3,69 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
+# A clock that goes when the script sleeps. After 4 s more is written; after 13 s the daemon may
+# end, and the clock stands.
+DATE = "#!/bin/sh\ncat {folder}/clock\n"
+SLEEP = """#!/bin/sh
+now=$(($(cat {folder}/clock) + $1))
+if [ $now -eq 4 ]; then echo "write_bytes: 7340032" >{io}; fi
+if [ $now -gt 13 ]; then
+	touch {folder}/end
+	exec {sleep} 0.05
+fi
+echo $now >{folder}/clock
+"""
+NOTIFY = '#!/bin/sh\necho "$@" >>{folder}/notified\n'
+
 
 @pytest.mark.parametrize("shell", ["dash", "busybox sh"])
 def test_waits_for_the_end_and_reports(root: Path, tmp_path: Path, shell: str) -> None:
     """The daemon gets one SIGTERM; each time it has written more, more time is asked for."""
-    notify = tmp_path / "bin/systemd-notify"
-    notify.parent.mkdir()
-    notify.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/notified\n')
-    notify.chmod(0o755)
     daemon = subprocess.Popen(
         [
             "/bin/sh",
             "-c",
-            f"trap 'echo asked >>{tmp_path}/asked; sleep 13; exit' TERM; "
-            f"touch {tmp_path}/ready; while :; do sleep 0.1; done",
+            f"trap 'echo asked >>{tmp_path}/asked' TERM; touch {tmp_path}/ready; "
+            f"while [ ! -e {tmp_path}/end ]; do sleep 0.05; done",
         ]
     )
     written = tmp_path / f"proc/{daemon.pid}/io"
     written.parent.mkdir(parents=True)
     written.write_text("rchar: 1\nwrite_bytes: 5242880\ncancelled_write_bytes: 0\n")
+    (tmp_path / "clock").write_text("0\n")
+    (tmp_path / "bin").mkdir()
+    for name, text in {"date": DATE, "sleep": SLEEP, "systemd-notify": NOTIFY}.items():
+        program = tmp_path / "bin" / name
+        program.write_text(text.format(folder=tmp_path, io=written, sleep=shutil.which("sleep")))
+        program.chmod(0o755)
     while not (tmp_path / "ready").exists():  # asked before, it would end at once
         assert daemon.poll() is None
         time.sleep(0.1)
-    path = f"{notify.parent}:{os.environ['PATH']}"
     stop = subprocess.Popen(
         [*shell.split(), str(root / "overlay/usr/lib/cairn/bitcoind-stop"), str(daemon.pid)],
-        env={**os.environ, "PATH": path, "CAIRN_ROOT": str(tmp_path)},
+        env={
+            **os.environ,
+            "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
+            "CAIRN_ROOT": str(tmp_path),
+        },
         stdout=subprocess.PIPE,
         text=True,
     )
-    time.sleep(4)
-    written.write_text("write_bytes: 7340032\n")
     daemon.wait(30)
     said, _ = stop.communicate(timeout=10)
     assert stop.returncode == 0
     assert (tmp_path / "asked").read_text() == "asked\n"
     notified = (tmp_path / "notified").read_text()
     assert notified.count("EXTEND_TIMEOUT_USEC=900000000") == 2
-    assert "7 MiB written" in notified
-    assert "do not pull the plug" in notified
-    assert said.count("7 MiB written since start") == 1
+    assert "7 MiB written, 10 s; do not pull the plug" in notified
+    assert said == "stopping for 10 s, 7 MiB written since start\n"
 
 
 def test_already_gone(root: Path) -> None:

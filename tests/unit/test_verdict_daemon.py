@@ -31,11 +31,13 @@ def chain(bitcoind: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with subprocess.Popen([str(bitcoind), *options], stdout=subprocess.DEVNULL) as daemon:
         cli = [str(bitcoind.parent / "bitcoin-cli"), f"-datadir={data}", "-regtest"]
         cli += ["-rpcport=18943", "-rpcwait", "-rpcwaittimeout=120"]
-        subprocess.run(
-            [*cli, "generatetodescriptor", "20", "raw(51)"], check=True, stdout=subprocess.DEVNULL
-        )
-        subprocess.run([*cli, "stop"], check=True, stdout=subprocess.DEVNULL)
-        assert daemon.wait(120) == 0
+        generate = [*cli, "generatetodescriptor", "20", "raw(51)"]
+        try:
+            subprocess.run(generate, check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([*cli, "stop"], check=True, stdout=subprocess.DEVNULL)
+            assert daemon.wait(120) == 0
+        finally:
+            daemon.kill()  # or the end of `with` would wait for it for ever
     return data
 
 
@@ -51,7 +53,9 @@ def last_words(bitcoind: Path, unit: Unit, *options: str) -> str:
         deadline = time.monotonic() + 120
         while daemon.poll() is None and time.monotonic() < deadline:
             time.sleep(0.1)
-        assert daemon.poll() == 1, "it should have failed"
+        ended = daemon.poll()
+        daemon.kill()  # as above
+        assert ended == 1, "it should have failed"
         assert daemon.stderr
         assert daemon.stdout
         words = daemon.stderr.read()

@@ -1,0 +1,171 @@
+"""What holds the house together: one version, `make help`, and the times of the stages."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import run as runner
+import stage_times
+
+
+def test_version(root: Path, tmp_path: Path) -> None:
+    """One line in VERSION, which os-release on the image has."""
+    version = (root / "VERSION").read_text()
+    assert re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+\n", version)
+    (tmp_path / "usr/lib").mkdir(parents=True)
+    (tmp_path / "usr/share/cairn").mkdir(parents=True)
+    (tmp_path / "etc").mkdir()
+    script = root / "board/common/post-build.sh"
+    subprocess.run([str(script), str(tmp_path), "rpi5"], check=True)
+    lines = (tmp_path / "etc/os-release").read_text().splitlines()
+    words = dict(line.replace('"', "").split("=", 1) for line in lines)
+    assert words["VERSION"] == words["VERSION_ID"] == version.strip()
+    assert words["PRETTY_NAME"] == f"Cairn {version.strip()}"
+
+
+def test_help_is_grouped(root: Path) -> None:
+    """Each target that has a description is below one of four headings."""
+    command = ["make", "-C", str(root), "--no-print-directory", "help"]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    heading, groups = "", dict[str, list[str]]()
+    for line in said.splitlines():
+        if line.startswith("  "):
+            groups[heading].append(line.split()[0])
+        elif line:
+            heading = line.split(":")[0]
+            groups[heading] = []
+    assert list(groups) == ["Use", "Test", "Measure", "Build"]
+    assert {"run", "flash"} <= set(groups["Use"])
+    assert groups["Test"][:2] == ["check", "test"]
+    assert "bench" in groups["Measure"]
+    assert {"x86_64", "rpi5", "core"} <= set(groups["Build"])
+    described = re.findall(r"(?m)^([a-z0-9_-]+):.*## ", (root / "Makefile").read_text())
+    assert sorted(described) == sorted(name for names in groups.values() for name in names)
+
+
+def test_times_are_kept_by_kind_of_run(tmp_path: Path) -> None:
+    """`make check` does not overwrite what `make test` measured."""
+    path = tmp_path / "times.json"
+    stage_times.keep(path, "test", {"lint": 12.34, "unit": 851.0})
+    stage_times.keep(path, "check", {"unit": 200.0})
+    assert stage_times.read(path, "test") == {"lint": 12.3, "unit": 851.0}
+    assert stage_times.read(path, "check") == {"unit": 200.0}
+    stage_times.keep(path, "check", {"lint": 5.0})
+    assert stage_times.read(path, "check") == {"lint": 5.0}
+
+
+def test_announcement() -> None:
+    """A figure only where there is one; that of all only if each stage has one."""
+    times = {"lint": 12.3, "unit": 851.0, "all": 870.0}
+    line = stage_times.announce(["lint", "unit"], times)
+    assert line == "stages: lint (12 s), unit (14 min); 14 min in all in the last whole run here"
+    assert stage_times.announce(["lint"], times) == "stages: lint (12 s)"
+    times = {"lint": 12.3, "all": 870.0}
+    assert stage_times.announce(["lint", "unit"], times) == "stages: lint (12 s), unit"
+    assert stage_times.announce(["lint"], {}) == "stages: lint"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "{",
+        "[]",
+        "7",
+        '{"test": 7}',
+        '{"test": {"lint": "x"}}',
+        '{"test": {"lint": null}}',
+        '{"test": {"lint": NaN, "unit": -1}}',
+    ],
+)
+def test_times_that_cannot_be_read(tmp_path: Path, text: str | None) -> None:
+    """Give no figure and no error, and are replaced by the next whole run."""
+    path = tmp_path / "times.json"
+    if text is not None:
+        path.write_text(text)
+    assert stage_times.read(path, "test") == {}
+    stage_times.keep(path, "test", {"lint": 3.0})
+    assert stage_times.read(path, "test") == {"lint": 3.0}
+
+
+def test_times_that_cannot_be_written(tmp_path: Path) -> None:
+    """Do not cost the results of the run."""
+    stage_times.keep(tmp_path, "test", {"lint": 3.0})
+    assert stage_times.read(tmp_path, "test") == {}
+
+
+@pytest.fixture
+def stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """run.py with stages that only note that they were run; core cannot be carried out."""
+    done: list[str] = []
+
+    def stage(name: str) -> runner.Tally:
+        done.append(name)
+        if name == "core":
+            raise runner.StageError("no compiler")
+        return runner.Tally(passed=1)
+
+    monkeypatch.setattr(runner, "RESULTS", tmp_path)
+    monkeypatch.setattr(runner, "TIMES", tmp_path / "times.json")
+    made = {name: lambda _, name=name: stage(name) for name in runner.STAGES}
+    monkeypatch.setattr(runner, "STAGES", made)
+    return done
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ran", "kept"),
+    [
+        (["--check"], ["lint", "unit", "hostile"], {"check": {"lint", "unit", "hostile", "all"}}),
+        (["--only", "unit"], ["unit"], None),
+        (["--suite", "boot"], list(runner.STAGES), None),
+        ([], list(runner.STAGES), {"test": {*runner.STAGES, "all"} - {"core"}}),
+    ],
+)
+def test_stages(
+    stages: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    ran: list[str],
+    kept: dict[str, set[str]] | None,
+) -> None:
+    """The first line names what is run; only a whole run is remembered, without what failed."""
+    monkeypatch.setattr(sys, "argv", ["run.py", *arguments])
+    monkeypatch.setenv("PATH", os.environ["PATH"])
+    assert runner.main() == (1 if "core" in ran else 0)
+    assert stages[0] == ran[0]
+    assert sorted(stages) == sorted(ran) if "--check" in arguments else stages == ran
+    assert capsys.readouterr().out.splitlines()[0] == f"stages: {', '.join(ran)}"
+    path = tmp_path / "times.json"
+    times = json.loads(path.read_text()) if path.exists() else None
+    assert (times and {kind: set(of) for kind, of in times.items()}) == kept
+
+
+@pytest.mark.parametrize(
+    ("check", "selection"), [(True, "not slow and not long"), (False, "not long")]
+)
+def test_marked_tests(monkeypatch: pytest.MonkeyPatch, check: bool, selection: str) -> None:
+    """`make check` runs neither slow nor long tests, `make test` the slow ones, too."""
+    asked: list[str] = []
+    monkeypatch.setattr(runner, "build", lambda *_: None)
+    monkeypatch.setattr(runner, "junit", lambda _: runner.Tally())
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        asked.extend(command)
+        return subprocess.CompletedProcess(command, 0, "1 passed\n")
+
+    monkeypatch.setattr(runner.subprocess, "run", run)
+    runner.unit(runner.argparse.Namespace(check=check, image=None))
+    assert asked[asked.index("-m") + 1] == selection
+    assert asked[-1] == "tests/unit"

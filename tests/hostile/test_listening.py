@@ -8,10 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from rights import superuser
 
 ROOT = Path(__file__).resolve().parents[2]
 BITCOIND = Path(os.environ.get("CAIRN_BITCOIND") or ROOT / "out/core/bin/bitcoind")
-SUDO = [] if os.geteuid() == 0 else ["sudo", "-n"]
 
 ANY = {"0.0.0.0:8333", "[::]:8333"}
 #: Lines of node.conf, and where the daemon listens for peers (RPC is on loopback always).
@@ -84,6 +84,7 @@ kill -KILL $daemon
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.replace("\n", " ") or "empty")
 def test_listens_where_it_should(tmp_path: Path, case: str) -> None:
     """Nothing but RPC and what the lines ask for."""
+    sudo = superuser()
     shutil.copytree(ROOT / "overlay/usr/share/cairn", tmp_path / "usr/share/cairn")
     for folder in ("boot", "run/bitcoind", "run/cairn", "data"):
         (tmp_path / folder).mkdir(parents=True)
@@ -99,12 +100,12 @@ def test_listens_where_it_should(tmp_path: Path, case: str) -> None:
         text=True,
     )
     assert "ignored" not in made.stderr
-    command = [*SUDO, "unshare", "--net", "sh", "-euc", LOOK, "sh", str(BITCOIND)]
+    command = [*sudo, "unshare", "--net", "sh", "-euc", LOOK, "sh", str(BITCOIND)]
     command += [f"-conf={tmp_path}/run/bitcoind/bitcoin.conf", f"-datadir={tmp_path}/data"]
     command += [f"-rpccookiefile={tmp_path}/cookie", "-rpccookieperms=owner"]
     result = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path)
-    if SUDO:
-        subprocess.run([*SUDO, "chown", "-R", str(os.geteuid()), str(tmp_path)], check=True)
+    if sudo:
+        subprocess.run([*sudo, "chown", "-R", str(os.geteuid()), str(tmp_path)], check=True)
     assert result.returncode == 0, result.stdout + result.stderr
     chain = 18443 if "regtest" in case.split("[")[0] else 8332
     chain = {"signet": 38332, "testnet": 18332, "testnet4": 48332}.get(case.split("=")[0], chain)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from rights import superuser
 
 ROOT = Path(__file__).resolve().parents[2]
 NETWORKS = ROOT / "overlay/usr/lib/systemd/network"
-SUDO = [] if os.geteuid() == 0 else ["sudo", "-n"]
 #: 52:54:00:12:34:56 as EUI-64 has it
 MAC = "5054:ff:fe12:3456"
 
@@ -24,7 +23,7 @@ def test_no_address_carries_the_mac(tmp_path: Path, fixed: str) -> None:
     tmp_path.chmod(0o755)
     for path in (tmp_path / "network").glob("*.network"):
         path.write_text(path.read_text().replace("Kind=!*", "Kind=veth"))
-    command = [*SUDO, "unshare", "--net", "--mount", str(ROOT / "tests/hostile/slaac.sh")]
+    command = [*superuser(), "unshare", "--net", "--mount", str(ROOT / "tests/hostile/slaac.sh")]
     command.append(str(tmp_path / "network"))
     if fixed:
         conf = tmp_path / "fixed"
@@ -56,7 +55,7 @@ def test_redirects_and_source_routes_are_off() -> None:
         done
         cat /proc/sys/net/ipv6/conf/after/use_tempaddr /proc/sys/net/ipv6/conf/after/addr_gen_mode
     """
-    command = [*SUDO, "unshare", "--net", "sh", "-c", script]
+    command = [*superuser(), "unshare", "--net", "sh", "-c", script]
     shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     assert shown[-2:] == ["2", "3"]
     assert len(shown) == 5 * 6 + 2

@@ -469,6 +469,9 @@ MISTYPED = [
     "x",
     # no connections at all
     "maxconnections=O",
+    "maxconnections=many",
+    "maxconnections=yes",
+    "maxconnections=>20",
     'maxconnections="20"',
     "maxconections=0",
     "maxconnections=-1",
@@ -526,7 +529,9 @@ def test_mistyped_inbound(node: Node, text: str) -> None:
 OPEN = [
     "prunee=600",
     "maxconnection=40",
-    "maxconnections=many",
+    "maxconnections=+40",
+    "maxconnections=040x",
+    "maxconnections=1e3",
     "port=70000",
     "reindex=2",
     "dbcahce=400",
@@ -562,6 +567,27 @@ def test_other_mistakes_leave_the_network(node: Node, text: str) -> None:
     assert report.startswith("node.conf line 1: ")
     assert node.records("network") == ["on"]
     assert not closed(node)
+
+
+@pytest.mark.parametrize("line", ["natpmp=1", "listenonion=1", "i2pacceptincoming=1"])
+@pytest.mark.parametrize("off", ["networkactive=0", "[main]\nnetworkactive=0"])
+def test_nobody_is_asked_without_network(node: Node, shell: str, line: str, off: str) -> None:
+    """Core asks the router, Tor and I2P for a way in even so."""
+    report = node.run(f"listen=1\ni2psam=192.168.1.60:7656\n{line}\n{off}\n", shell)
+    assert "and networkactive=0 forbids that; the line is ignored." in report
+    lines = node.read("run/bitcoind/bitcoin.conf").splitlines()
+    assert line not in lines
+    assert "i2pacceptincoming=0" in lines
+    assert "networkactive=0" in lines
+
+
+def test_i2p_is_asked_for_peers_only_with_network(node: Node, shell: str) -> None:
+    """i2pacceptincoming=1 is Core's default."""
+    i2p = "i2psam=192.168.1.60:7656"
+    assert node.run(f"{i2p}\n", shell) == ""
+    assert node.options() == [i2p]
+    assert node.run(f"networkactive=0\n{i2p}\n[signet]\nport=9\n", shell) == ""
+    assert node.options() == ["i2pacceptincoming=0", "networkactive=0", i2p]
 
 
 GOOD = [

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,8 @@ import pytest
 #: PATH of a normal user on Debian, as /etc/profile sets it.
 USER_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games"
 FOLDERS = ("support", "package", "patches", "buildroot-external", "bench")
-#: Somebody who is neither root nor the owner of what the tests make.
-NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+#: Somebody who is not root: a stranger to what the tests make, or a normal user who runs them.
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] * (os.geteuid() == 0)
 
 
 @pytest.fixture
@@ -161,13 +162,17 @@ def test_feeder_in_a_folder_with_a_space(repo: Path) -> None:
     assert words[:2] == [str(repo / "out/core-stock/bin/bitcoin-cli"), f"-datadir={repo}/f"]
 
 
-def as_nobody(repo: Path) -> list[str]:
-    """The beginning of a command that may write nothing in the repository."""
-    if os.geteuid() == 0:
-        return NOBODY
-    for folder in (repo, *(path for path in repo.rglob("*") if path.is_dir())):
+@contextmanager
+def read_only(repo: Path) -> Iterator[list[str]]:
+    """Gives the beginning of a command that can write nothing in the repository."""
+    folders = [] if NOBODY else [repo, *(path for path in repo.rglob("*") if path.is_dir())]
+    for folder in folders:
         folder.chmod(0o555)
-    return []
+    try:
+        yield NOBODY
+    finally:
+        for folder in folders:
+            folder.chmod(0o755)
 
 
 @pytest.mark.parametrize("command", ["bootstrap", "core-build", "run-image x86_64", "lmdb-build"])
@@ -178,34 +183,32 @@ def test_read_only_checkout(repo: Path, command: str) -> None:
     image.touch()
     script, *arguments = command.split()
     path = shims(repo, genimage="", ninja="", cmake="", ccache="", cxx="")
-    try:
-        result = run([*as_nobody(repo), f"support/{script}", *arguments], repo, path)
-    finally:
-        for folder in (repo, *(path for path in repo.rglob("*") if path.is_dir())):
-            folder.chmod(0o755)
+    with read_only(repo) as nobody:
+        result = run([*nobody, f"support/{script}", *arguments], repo, path)
     one_sentence(result, "cannot write to ")
 
 
 def test_flash_in_a_read_only_checkout(repo: Path) -> None:
     """It writes to nothing but the disk."""
-    one_sentence(run([*NOBODY, "make", "flash", "DEV=x"], repo), "does not exist; build it")
+    with read_only(repo) as nobody:
+        result = run([*nobody, "make", "flash", "DEV=x"], repo)
+    one_sentence(result, "does not exist; build it")
 
 
 def test_clean_of_another_users_files(repo: Path) -> None:
     """Not a line for each file."""
-    if os.geteuid() != 0:
-        pytest.skip("files of another user need root")
     (repo / "out").mkdir()
     (repo / "out/file").touch()
-    one_sentence(run([*NOBODY, "make", "clean"], repo), "sudo make clean")
+    # a folder of one's own that may not be written is as bad as another user's
+    with read_only(repo) as nobody:
+        result = run([*nobody, "make", "clean"], repo)
+    one_sentence(result, "sudo make clean")
     assert (repo / "out/file").exists()
 
 
 @pytest.mark.parametrize("sudo", ["exit 1", None])
 def test_root_is_refused(repo: Path, sudo: str | None) -> None:
     """The reason is not lost in a log, and the network is not blamed."""
-    if os.geteuid() != 0:
-        pytest.skip("becoming another user needs root")
     (repo / "out").mkdir()
     (repo / "out").chmod(0o777)
     path = shims(repo, dpkg_query="exit 1", apt_get="exit 1", **({"sudo": sudo} if sudo else {}))

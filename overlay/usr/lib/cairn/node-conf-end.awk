@@ -71,6 +71,12 @@ function other_than_onion_proxy() { return has("proxy") && all["proxy"] ~ /,[^,=
 # AppInitMain).
 function check_together(    nets, listening, n, words, i) {
 	work_out()
+	# Core asks them whatever networkactive says (StartMapPort, TorController, ThreadI2PAcceptIncoming).
+	if (val("networkactive") == "0") {
+		n = split("natpmp listenonion i2pacceptincoming", words, " ")
+		for (i = 1; i <= n; i++) if (val(words[i]) == "1") clash(words[i],
+			"would ask the router, Tor or I2P for a way in, and networkactive=0 forbids that")
+	}
 	if (!("prune" in now) && index(" " archives " ", " " chain " ")) now["prune"] = "kept"
 	if (!("prune" in now) || (val("prune") != "0" && val("prune") != "kept")) {
 		n = split("txindex txospenderindex", words, " ")
@@ -217,6 +223,9 @@ END {
 	for (i = 1; i <= records; i++) print record_of[i]
 	for (i = 1; i <= note_count; i++) print "note " notes[i]
 	for (i = 1; i <= lines; i++) if (i in sentence) print "rejected " sentence[i]
+	# Core's default is 1 (see check_together). Without network, bitcoin_conf has it.
+	if (network != "off" && network != "outbound" && val("networkactive") == "0" &&
+		has("i2psam") && !("i2pacceptincoming" in now)) print "option - i2pacceptincoming=0"
 	for (pass = 1; pass <= 2; pass++) for (i = 1; i <= count; i++) {
 		if (gone[i] || kept_section[i] != (pass == 1 ? "" : chain) || is(kept[i], "once")) continue
 		if (cut != "" && kept[i] == "prune") continue

@@ -63,7 +63,8 @@ function known_word(word,    option) {
 	for (option in own_keys) if (resembles(word, option)) return 1
 	return 0
 }
-# maxconnections=O: no connections at all. Core reads what begins with a quote as 0, too.
+# maxconnections=O: no connections at all. Core reads all that does not begin with a number as 0
+# (LocaleIndependentAtoi), "many" and "20" with quotes, too: the node would not be more open with it.
 function zero_connections(key, body,    name) {
 	name = bare(key)
 	gsub(/[^a-z0-9]/, "", name)
@@ -71,7 +72,7 @@ function zero_connections(key, body,    name) {
 	if (!sub(/^[^=]*=/, "", body)) sub(/^[ \t]*[^ \t:]*/, "", body)
 	body = tolower(body)
 	gsub(/[ \t:]/, "", body)
-	return body ~ /^$|^[-+.0"']|^(o|no|off|none|false|zero|nil|null)[^a-z]*$/
+	return body !~ /^\+?0*[1-9]/
 }
 # What may the line have been about?
 function judge(nr, key,    text, count, tokens, i) {

@@ -263,8 +263,10 @@ def test_page_of_several_results(tmp_path: Path) -> None:
     report.write(tmp_path, "replay", facts, results)
     report.write(tmp_path, "machines-lmdb-ext4", facts, results[:1])
     report.add([replay, machines], page)
+    report.add([replay], page, "patch 0025")
     text = page.read_text()
     assert text.count("| replay, lmdb, main | torn |") == 1
+    assert text.count("| replay without patch 0025, lmdb, main | torn |") == 1
     assert "| replay, lmdb, main | torn | 2 | 1 | 1 | 0 | 0 |" in text
     assert "| machines, lmdb, main | all | 1 | 1 | 0 | 0 | 0 |" in text
     assert "| replay, lmdb, main | seed 7 |" in text

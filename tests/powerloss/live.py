@@ -24,8 +24,13 @@ from source import Source
 from volatile_disk import VolatileDisk
 from workload import BATCHES, Workload, connections, written_back
 
-#: Seconds from mounting to the cut, at least and at most; the node's start is in it.
+#: What a cut is aimed at: the daemon's start, any moment after it, or the moment after a flush.
+AIMS = ("start", "sync", "flush")
+#: Seconds to the cut, at least and at most: from mounting (start), or from when the node answers
+#: (sync, flush; a flush that is acknowledged is waited for after that).
 SECONDS = 0.5, 6.0
+#: Seconds that a start or an acknowledgement is waited for; without one, the cut is made anyway.
+PATIENCE = 20
 
 
 class Campaign:
@@ -48,6 +53,8 @@ class Campaign:
         self._disk = VolatileDisk(self._image, work, seed)
         self._node: Node | None = None
         self._off = threading.Event()
+        self._up = threading.Event()
+        self._flushed = threading.Event()
         self._new()
 
     def _new(self) -> None:
@@ -60,6 +67,8 @@ class Campaign:
         # With the power, the node would be off, too: what it says later is not heard.
         if not self._off.is_set():
             self._known.learn(json.dumps(facts))
+            if "height" in facts:
+                self._flushed.set()
 
     def _work_on(self, datadir: Path) -> None:
         """Until the power fails, which ends it with one error or another."""
@@ -68,13 +77,25 @@ class Campaign:
             self._start(datadir, *self._options) as node,
         ):
             self._node = node
+            self._up.set()
             while not self._off.is_set():
                 self._workload.step(node)
+
+    def _wait(self, aim: str) -> None:
+        """Returns at the moment of the cut."""
+        if aim != "start":
+            self._up.wait(PATIENCE)
+        time.sleep(self._random.uniform(*SECONDS))
+        if aim == "flush":
+            self._flushed.clear()
+            self._flushed.wait(PATIENCE)
 
     def cut(self) -> dict[str, Any]:
         """Starts the node, cuts the power, checks a copy of the disk; the result."""
         policy = self._random.choice(reconstruct.cut_policies())
+        aim = self._random.choice(AIMS)
         self._off.clear()
+        self._up.clear()
         begin = time.monotonic()
         mounts.repair(self._image)
         with mounts.volatile(self._disk, self._work) as mount:
@@ -84,7 +105,7 @@ class Campaign:
             with written_back(datadir, self._random.randrange(1 << 30)):
                 worker.start()
                 try:
-                    time.sleep(self._random.uniform(*SECONDS))
+                    self._wait(aim)
                 finally:  # an interrupt is an early cut: the file system must not stay in use
                     self._off.set()
                     outcome = self._disk.cut(policy)
@@ -103,6 +124,7 @@ class Campaign:
             # What is lost once would be missed again.
             self._new()
         return {
+            "aim": aim,
             **outcome,
             **dataclasses.asdict(verdict),
             "acknowledged": self._known.height,

@@ -43,6 +43,8 @@ BLOCKS = {"block", "cmpctblock"}
 IDLE = 1.0
 #: Seconds between looks for that
 STEP = 0.1
+#: Blocks after which one that was withheld may be so again
+AGAIN = 1000
 #: Bytes of the largest message that is taken; Core's limit is 4,000,000
 PAYLOAD_MAX = 4_000_000
 
@@ -63,6 +65,8 @@ class Gate:
         self.late = 0
         """blocks that were withheld so far"""
         self._held: dict[bytes, tuple[int, asyncio.Future[None]]] = {}
+        self._came: dict[bytes, int] = {}
+        """by hash of a block that was withheld: how many had been handed on when it was"""
 
     def delay(self, name: bytes) -> int:
         """After how many other blocks the one of that hash comes; 0 for most."""
@@ -73,8 +77,12 @@ class Gate:
         """Returns when the block of that hash may be handed on, for most at once.
 
         On all peers alike: one that waits already is waited for, however often it is asked for.
+        One that came is not withheld again soon: a node whose power fails every few seconds would
+        wait for the same block each time, and get no further.
         """
-        if name not in self._held and (delay := self.delay(name)):
+        came = self._came.get(name)
+        soon = came is not None and self.passed < came + AGAIN
+        if name not in self._held and not soon and (delay := self.delay(name)):
             future = asyncio.get_running_loop().create_future()
             self._held[name] = self.passed + delay, future
             self.late += 1
@@ -88,6 +96,7 @@ class Gate:
         for name, (due, future) in list(self._held.items()):
             if passed is None or due <= passed:
                 del self._held[name]
+                self._came[name] = self.passed
                 future.set_result(None)
 
     async def run(self) -> None:

@@ -1,8 +1,10 @@
 """What power cuts did, as a table: of reconstructed states, of a live campaign, of machines.
 
-usage: report.py [--to FILE.md] FILE.json...
+usage: report.py [--to FILE.md] [--without WHAT] FILE.json...
 
-  --to FILE.md  default docs/reports/power-loss.md
+  --to FILE.md    default docs/reports/power-loss.md
+  --without WHAT  the results are of a daemon that lacks this, such as 'patch 0025': they are
+                  rows of their own, which show that the cuts find what WHAT mends
 
 Adds results that write() has written to the page; those of the same run, by name, engine and
 chain, are replaced. Beside the page, in FILE.json, are the tables of all runs, so that
@@ -68,11 +70,15 @@ def write(
     return rows
 
 
-def summary(file: Path) -> dict[str, Any]:
-    """Of a file that write() has written: the run's name, its facts and its rows."""
+def summary(file: Path, without: str = "") -> dict[str, Any]:
+    """Of a file that write() has written: the run's name, its facts and its rows.
+
+    ``without``: what the daemon lacked on purpose, a part of the name.
+    """
     results = json.loads(file.read_text())
+    name = file.stem.split("-")[0] + (f" without {without}" if without else "")
     return {
-        "run": f"{file.stem.split('-')[0]}, {results['engine']}, {results['chain']}",
+        "run": f"{name}, {results['engine']}, {results['chain']}",
         "rows": results["rows"],
         "facts": {
             key: value
@@ -98,7 +104,8 @@ def page(runs: Iterable[dict[str, Any]]) -> str:
         "`tests/powerloss/replay.py live` and `make powerloss`; what is checked and what the",
         "policies are: [power-loss-tests.md](../develop/power-loss-tests.md). A cut is a state of",
         "a recorded disk (replay), a running daemon on this kernel (live) or a whole machine",
-        "(machines). Negative control (lies): a disk that ignores flushes.",
+        "(machines). Negative controls: a disk that ignores flushes (lies), and a daemon that",
+        "lacks a patch (without), in which the cuts must find what the patch mends.",
         "",
         "| Run | policy | cuts | " + " | ".join(OUTCOMES.values()) + " |",
         "|---|---|" + "--:|" * (1 + len(OUTCOMES)),
@@ -111,12 +118,15 @@ def page(runs: Iterable[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def add(files: Iterable[Path], target: Path) -> None:
-    """Adds these results to the page ``target`` and to the tables beside it."""
+def add(files: Iterable[Path], target: Path, without: str = "") -> None:
+    """Adds these results to the page ``target`` and to the tables beside it.
+
+    ``without``: see summary().
+    """
     kept = target.with_suffix(".json")
     runs = {run["run"]: run for run in (json.loads(kept.read_text()) if kept.exists() else [])}
     for file in files:
-        run = summary(file)
+        run = summary(file, without)
         runs[run["run"]] = run
     text = page(runs.values())
     kept.write_text(json.dumps(list(runs.values()), indent=1) + "\n")
@@ -127,9 +137,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Adds results of power cuts to the report.")
     page_of_all = Path(__file__).resolve().parents[2] / "docs/reports/power-loss.md"
     parser.add_argument("--to", type=Path, default=page_of_all, help="the page")
+    parser.add_argument("--without", default="", help="what the daemon lacked on purpose")
     parser.add_argument("files", type=Path, nargs="+", help="out/powerloss/*/*.json")
     options = parser.parse_args()
     try:
-        add(options.files, options.to)
+        add(options.files, options.to, options.without)
     except (OSError, ValueError, KeyError, TypeError) as error:
         sys.exit(f"report: these are no results of power cuts: {error}")

@@ -24,6 +24,11 @@ from source import ANYONE, ANYONE_ELSE, Source
 PHASES = 10
 #: A flush is many batches.
 BATCHES = "-dbbatchsize=20000"
+#: Seconds that a step waits for a chain that does not grow, at most.
+STANDS_STILL = 1.0
+#: Shares of the looks at a file's dirty pages that write them; each file has one of these. If all
+#: files were written at once, a flush of the disk would save what the node had forgotten to sync.
+SHARES = 0.0, 0.1, 1.0
 #: Blocks that another chain replaces, on regtest.
 REORG = 7
 
@@ -54,7 +59,10 @@ class Workload:
         """Some blocks, perhaps a wallet write, perhaps pruning, then a flush; its height."""
         if self._source.grows:
             self._source.generate(self._random.randint(1, 20))
-        time.sleep(self._random.uniform(0, 0.3))
+        if self._source.grows and self._random.random() < 0.5:
+            self._stand_still(node)
+        else:
+            time.sleep(self._random.uniform(0, 0.3))
         if self._random.random() < 0.4:
             self._write_wallet(node)
         if self._source.grows and self._random.random() < 0.3:
@@ -62,6 +70,17 @@ class Workload:
             with contextlib.suppress(RpcError):
                 node.call("pruneblockchain", max(1, node.call("getblockcount") - 300))
         return self._flush(node)
+
+    def _stand_still(self, node: Node) -> None:
+        """Waits until the chain grows no more, at most a second: the next block is withheld, or
+        there is none. Where it is withheld, undo data of the newest blocks was written a moment
+        ago, to an older file than that of the block that came last.
+        """
+        height, before = node.call("getblockcount"), -1
+        deadline = time.monotonic() + STANDS_STILL
+        while height != before and time.monotonic() < deadline:
+            time.sleep(0.05)
+            height, before = node.call("getblockcount"), height
 
     def reorganize(self, node: Node) -> None:
         """Regtest: a longer chain replaces the newest blocks."""
@@ -115,11 +134,13 @@ class Workload:
 def written_back(folder: Path, seed: int) -> Iterator[None]:
     """Lets the kernel write the files' dirty pages at any moment, not only when synced.
 
-    It does so by itself after seconds or under memory pressure; here within the tenth of a
-    second, so that the disk has much that was written and not flushed.
+    It does so by itself after seconds or under memory pressure. Here those of a third of the files
+    are written within the tenth of a second, so that the disk has much that was written and not
+    flushed; those of another third stay in memory. Seed and name decide which files these are.
     """
     end = threading.Event()
     chance = random.Random(seed)
+    shares: dict[str, float] = {}
 
     def write_back() -> None:
         while not end.wait(chance.uniform(0.01, 0.1)):
@@ -128,6 +149,10 @@ def written_back(folder: Path, seed: int) -> Iterator[None]:
             except OSError:  # folders come and go, too, and in the end the power
                 continue
             for path in paths:
+                if path.name not in shares:
+                    shares[path.name] = random.Random(f"{seed}/{path.name}").choice(SHARES)
+                if chance.random() >= shares[path.name]:
+                    continue
                 # Files come and go.
                 with contextlib.suppress(OSError):
                     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)

@@ -89,6 +89,24 @@ def test_nothing_is_withheld_where_no_block_comes(monkeypatch: pytest.MonkeyPatc
     assert 0.2 <= asyncio.run(take()) < 5
 
 
+def test_a_block_that_came_is_not_withheld_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node whose power fails all the time gets further."""
+    monkeypatch.setattr(peers, "IDLE", 0.2)
+    monkeypatch.setattr(peers, "AGAIN", 3)
+
+    async def take() -> list[int]:
+        gate = Gate(1, 1, 40)
+        opening = asyncio.ensure_future(gate.run())
+        late = []
+        for number in (0, 0, 0, 1, 0):
+            await asyncio.wait_for(gate.wait(NAMES[number]), 10)
+            late.append(gate.late)
+        opening.cancel()
+        return late
+
+    assert asyncio.run(take()) == [1, 1, 1, 2, 3]
+
+
 async def feed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """A feeder: answers `version`, `getheaders` (the last two) and `getdata` (every block)."""
     while True:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import http.server
 import json
+import os
 import random
 import shutil
 import sys
@@ -26,6 +27,7 @@ from request_trace import Record  # noqa: E402
 from source import transaction  # noqa: E402
 from volatile_cache import CACHE_BYTES, SECTOR, VolatileCache  # noqa: E402
 from volatile_disk import VolatileDisk  # noqa: E402
+from workload import written_back  # noqa: E402
 
 SECTORS = 64
 POLICIES = reconstruct.cut_policies()
@@ -196,6 +198,25 @@ def test_the_disk_writes_a_trace(tmp_path: Path, qemu_io: Callable[..., None]) -
     assert found[1][0] == "f"
 
 
+def test_some_files_stay_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the kernel writes by itself a flush of the disk saves, whatever the node forgot."""
+    names = [f"rev{number:05}.dat" for number in range(60)]
+    for name in names:
+        (tmp_path / name).touch()
+    written: dict[int, set[str]] = {}
+
+    def write(file: int, *_: int) -> None:
+        written[seed].add(Path(f"/proc/self/fd/{file}").readlink().name)
+
+    monkeypatch.setattr(os, "posix_fadvise", write)
+    for seed in (1, 2):
+        written[seed] = set()
+        with written_back(tmp_path, seed):
+            time.sleep(0.5)
+        assert 10 < len(written[seed]) < 55
+    assert written[1] != written[2]
+
+
 def test_transaction() -> None:
     """As Bitcoin serializes it, with counts of one byte and of three."""
     name = bytes(range(32))
@@ -242,8 +263,10 @@ def test_page_of_several_results(tmp_path: Path) -> None:
     report.write(tmp_path, "replay", facts, results)
     report.write(tmp_path, "machines-lmdb-ext4", facts, results[:1])
     report.add([replay, machines], page)
+    report.add([replay], page, "patch 0025")
     text = page.read_text()
     assert text.count("| replay, lmdb, main | torn |") == 1
+    assert text.count("| replay without patch 0025, lmdb, main | torn |") == 1
     assert "| replay, lmdb, main | torn | 2 | 1 | 1 | 0 | 0 |" in text
     assert "| machines, lmdb, main | all | 1 | 1 | 0 | 0 | 0 |" in text
     assert "| replay, lmdb, main | seed 7 |" in text

@@ -125,7 +125,9 @@ settled() {
 	[ -z "$waiting" ] ||
 		die "a git $waiting is under way in $tree; finish it, or end it with" \
 			"'git $waiting --abort', and try again"
-	[ -z "$(tree_git status --porcelain)" ] ||
+	changes=$(tree_git status --porcelain) ||
+		die "git cannot say what has changed in $tree (see above): nothing is done; mend that first"
+	[ -z "$changes" ] ||
 		die "$tree has changes that are in no commit; commit them there, or take them back, and try again"
 }
 

@@ -397,6 +397,17 @@ def test_detached_commits_are_not_lost(lab: Lab) -> None:
     lab.good("core-edit", "core")
 
 
+@pytest.mark.parametrize("where", [("--detach", "HEAD^"), ("-b", "old", "stock")])
+def test_older_commits_take_no_patch_away(lab: Lab, where: tuple[str, ...]) -> None:
+    """Somebody looked at an older commit: nothing is written, and the queue stays."""
+    before = lab.patches()
+    git(lab.tree, "checkout", "-q", *where)
+    assert "patches would be lost" in lab.refused("core-patches", "core")
+    assert lab.patches() == before
+    git(lab.tree, "checkout", "-q", "queue")
+    lab.good("core-patches", "core")
+
+
 def test_changed_folder_is_merged(lab: Lab) -> None:
     """The way that core-patches names out of changes on both sides ends with both of them."""
     changed_folder(lab)

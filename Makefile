@@ -109,7 +109,7 @@ bench: bootstrap ## sync a chain with stock Core and with Cairn's in turn: docs/
 
 bench-filesystems: bootstrap ## what a sync writes on ext4 and on f2fs, on a Buildroot image (IMAGE=)
 	@support/core-build --stock
-	@.venv/bin/robot --pythonpath bench --outputdir out/bench/filesystems --variable TIMEOUT_FACTOR:3 \
+	@.venv/bin/robot --outputdir out/bench/filesystems --variable TIMEOUT_FACTOR:3 \
 		--variable "IMAGE:$${IMAGE:-out/x86_64/cairn-x86_64.img}" bench/filesystems.robot
 
 bench-lmdb: bootstrap ## pages that LMDB writes per change, and what a read costs (DIR=)

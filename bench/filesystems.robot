@@ -5,18 +5,20 @@ Documentation     What a sync hands to the disk with the data partition on ext4 
 ...               The chain, its coins' cache and the card are those of bench/plan.py and, for the
 ...               cache, of node.resource. Variable: CHAIN  another one's name there
 Resource          ${CURDIR}/../tests/robot/resources/node.resource
+Variables         bench.plan
+Variables         lab.limits
 Suite Teardown    Run Keywords    Kill VM    AND    Stop Feeder
 
 *** Variables ***
 ${CHAIN}          small
 ${CONF}           SEPARATOR=\n    networkactive=0    prune=550    ${REGTEST_CONF}
-&{CARD}           &{{dict(limit.split('=') for limit in plan.SD['SLOW_LIMITS'].split(','))}}
+&{CARD}           &{{dict(limit.split('=') for limit in $SD['SLOW_LIMITS'].split(','))}}
 
 *** Keywords ***
 Traffic
-    [Documentation]    What the disk was asked for so far (bench/limits.py).
+    [Documentation]    What the disk was asked for so far (lab/limits.py).
     ${stat}=    Guest    sync && cat /sys/block/vda/stat
-    RETURN    ${{ limits.Traffic.parse($stat) }}
+    RETURN    ${{ $Traffic.parse($stat) }}
 
 Sync
     [Documentation]    From an empty disk to the chain's end; the coins are the stock daemon's.
@@ -33,7 +35,7 @@ Sync
     Guest    systemctl stop bitcoind
     ${after}=    Traffic
     VAR    ${spent}    ${{ $after - $before }}
-    VAR    &{figures}    MiB=${{ $spent.written / limits.MIB }}    write requests=${spent.writes}    flushes=${spent.flushes}
+    VAR    &{figures}    MiB=${{ $spent.written / $MIB }}    write requests=${spent.writes}    flushes=${spent.flushes}
     ...    s at least on a card=${{ max($spent.writes / int($CARD['iops-write']), $spent.written / int($CARD['bps-write'])) }}
     FOR    ${unit}    ${value}    IN    &{figures}
         Record Figure    a sync on ${filesystem}, ${unit}    ${value}    ${unit}
@@ -42,7 +44,7 @@ Sync
 
 *** Test Cases ***
 Ext4 And F2fs
-    ${chain}=    Start Bench Feeder    ${FEEDER_PORT}    @{{plan.CHAINS[$CHAIN]}}
+    ${chain}=    Start Bench Feeder    ${FEEDER_PORT}    @{{$CHAINS[$CHAIN]}}
     FOR    ${filesystem}    IN    ext4    f2fs
         Sync    ${filesystem}    ${chain}
     END

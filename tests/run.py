@@ -46,10 +46,10 @@ from itertools import repeat
 from pathlib import Path
 from threading import Lock
 
-import stage_times
-from doc_checks import broken_links, unlisted_paths
+from lab.paths import ROOT
+from tests import stage_times
+from tests.doc_checks import broken_links, unlisted_paths
 
-ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "out"
 RESULTS = OUT / "test"
 TIMES = RESULTS / "times.json"

@@ -19,7 +19,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from lab.paths import ROOT
+
 CONFIGS = ROOT / "buildroot-external/configs"
 KERNEL = ROOT / "buildroot-external/kernel"
 BOARDS = ("x86_64", "rpi5")
@@ -354,7 +355,7 @@ class Elf:
             struct.unpack_from("<Q", data, 32)[0],
             *struct.unpack_from("<HH", data, 54),
         )
-        headers = {}
+        headers: dict[int, tuple[int, ...]] = {}
         for number in range(count):
             entry = struct.unpack_from("<IIQQQQQQ", data, offset + number * size)
             headers.setdefault(entry[0], entry)

@@ -21,22 +21,23 @@ import time
 from pathlib import Path
 from typing import Any
 
-import script_blocks
-from guest_shell import GuestShell, GuestShellError, Result, kernel_options
-from parsing import (
+from qemu.qmp import QMPClient, QMPError
+from robot.api import logger
+from robot.api.deco import keyword, library
+from robot.libraries.BuiltIn import BuiltIn
+
+from lab.guest_shell import GuestShell, GuestShellError, Result, kernel_options
+from lab.parsing import (
     exposure,
     kernel_options_lost,
     listening_sockets,
     mebibytes,
     partition_offset,
 )
-from qemu.qmp import QMPClient, QMPError
-from robot.api import logger
-from robot.api.deco import keyword, library
-from robot.libraries.BuiltIn import BuiltIn
-from volatile_disk import VolatileDisk
+from lab.paths import ROOT
+from lab.volatile_disk import VolatileDisk
+from tests.robot.lib import script_blocks
 
-ROOT = Path(__file__).resolve().parents[3]
 SIDECARS = ("vmlinuz", "initrd", "cmdline")
 
 
@@ -107,7 +108,7 @@ class CairnVM:
         ``node_conf`` is the text of node.conf (default: the image's own file), ``memory``
         is in MiB, ``disk_size`` what the disk grows to, ``feeder`` the port of a feeder, or the
         ports of its peers in one word.
-        ``volatile``: the disk has a volatile write cache (tests/powerloss/disk.py) with this
+        ``volatile``: the disk has a volatile write cache (lab/nbd_disk.py) with this
         ``seed``; ``lies``: it ignores flushes. ``screen``: the status screen is also drawn on
         tty1. ``wait``: for the shell's answer.
         """
@@ -196,7 +197,7 @@ class CairnVM:
         """Ends the machine between two instructions, as a pulled plug does.
 
         On a volatile disk the policy says what happens to unflushed writes (see
-        tests/powerloss/volatile_cache.py); returns what did. On others all survives that the
+        lab/volatile_cache.py); returns what did. On others all survives that the
         guest had handed to the disk, because the host's page cache keeps it.
         """
         assert self.process, "no machine runs"
@@ -467,9 +468,9 @@ class CairnVM:
         directory.mkdir(parents=True, exist_ok=True)
         blocks = directory / "chain.blk"
         command = [str(ROOT / "support/chaingen"), f"-out={blocks}", "-scripts=open", *options]
-        chain = json.loads(self._run_host(*command))
-        more = ("--blocks", str(blocks), "--top", str(chain["height"]))
-        more += ("--peers", peers, "--seed", str(seed))
+        chain: dict[str, Any] = json.loads(self._run_host(*command))
+        more = ["--blocks", str(blocks), "--top", str(chain["height"])]
+        more += ["--peers", peers, "--seed", str(seed)]
         self._start_feeder(directory, port, "regtest", *more)
         return chain
 

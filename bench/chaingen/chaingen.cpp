@@ -414,7 +414,7 @@ Options Parse(int argc, char* argv[])
     const auto add{[&](const std::string& name, const std::string& help) {
         args.AddArg(name, help, ArgsManager::ALLOW_ANY | ArgsManager::DISALLOW_NEGATION, OptionsCategory::OPTIONS);
     }};
-    add("-out=<file>", "File for the chain, in the format of bitcoind's block files: -loadblock takes it, and bench/feeder.py");
+    add("-out=<file>", "File for the chain, in the format of bitcoind's block files: -loadblock takes it, and lab/block_server.py");
     add("-blocks=<n>", "Number of blocks with transactions (default: 2000)");
     add("-txs=<n>", "Transactions in each of them; fewer when a block is full before (default: 2500)");
     add("-utxos=<n>", "Number of UTXOs at the end, or a few more (default: 3000000)");

@@ -76,7 +76,7 @@ check: bootstrap ## the inner loop, 10 minutes at most: lint, unit and hostile, 
 test: bootstrap ## every check; first says how long each stage took here the last time
 	@.venv/bin/python tests/run.py $${ONLY:+--only "$$ONLY"} $${IMAGE:+--image "$$IMAGE"}
 
-lint: bootstrap ## shellcheck, ruff and the rules of the house
+lint: bootstrap ## shellcheck, ruff, mypy and the rules of the house
 	@.venv/bin/python tests/run.py --only lint
 
 unit: bootstrap ## tests of Cairn's own scripts

@@ -11,8 +11,8 @@ Prints its stages first, with the time that each took in the last whole run on t
 (out/test/times.json, which a whole run writes at its end); no figure where there is none.
 
 Stages, in order (each builds what it needs; all results below out/test/):
-  lint        shellcheck, ruff, rules of the house (script length, patch headers, patch queues as
-              git writes them), links and spelling
+  lint        shellcheck, ruff, mypy, rules of the house (script length, patch headers, patch
+              queues as git writes them), links and spelling
   unit        pytest on Cairn's own scripts (tests/unit)
   hostile     generated node.conf files, logs and disks that mean harm (tests/hostile)
   core        Bitcoin Core's unit tests on the patched source, with each database engine;
@@ -181,6 +181,8 @@ def lint(_: argparse.Namespace) -> Tally:
     tally.add(check("set -eu", lax))
     tally.add(check("ruff", output_of([str(BIN / "ruff"), "check", "."])))
     tally.add(check("ruff format", output_of([str(BIN / "ruff"), "format", "--check", "."])))
+    # What is checked, and how strictly, is in mypy.ini.
+    tally.add(check("types", output_of([str(BIN / "mypy")])))
     headers = []
     for path in sorted([*ROOT.glob("patches/*/*.patch"), *ROOT.glob("bench/*/*.patch")]):
         text = path.read_text(errors="replace").split("\ndiff --git")[0]

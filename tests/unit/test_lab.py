@@ -10,7 +10,10 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 from lab import paths
+from lab.machine import POWER_ON, Machine
 from lab.paths import ROOT
 
 #: Apart, so that this file has no part in what it looks for.
@@ -65,6 +68,17 @@ def test_nobody_sets_a_search_path_or_looks_for_the_checkout() -> None:
     assert [file for file in files if SEARCH_PATH in file.read_text()] == []
     counting = {file for file in files if PARENTS.search(file.read_text())}
     assert counting == {ROOT / "lab/paths.py", Path(__file__).resolve()}
+
+
+def test_console_since_the_last_power_on(tmp_path: Path) -> None:
+    """What earlier boots have shown is left out, and so are the colours."""
+    machine = Machine()
+    machine.directory = tmp_path
+    said = f"\n{POWER_ON}\nlogin:\n{POWER_ON}\n\x1b[0;1;31mFailed\x1b[0m to start\n"
+    machine.serial.write_text(said)
+    assert machine.serial_log() == "\nFailed to start\n"
+    with pytest.raises(AssertionError, match="no machine runs"):
+        machine.wait(0)
 
 
 def test_no_folder_takes_from_one_that_takes_from_it() -> None:

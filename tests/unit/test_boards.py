@@ -21,7 +21,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "buildroot-external/configs"
-KERNEL = ROOT / "buildroot-external/kernel"
 BOARDS = ("x86_64", "rpi5")
 MIB = 1 << 20
 # Options of config.txt that the Raspberry Pi 5's boot loader documents and we use
@@ -66,15 +65,20 @@ def test_defconfig_is_short(board: str) -> None:
 @pytest.mark.parametrize("board", BOARDS)
 def test_kernel_fragment(board: str) -> None:
     """No option twice, unless the board takes back what is common."""
-    common, own = options(KERNEL / "common.config"), options(KERNEL / f"{board}.config")
+    files = [ROOT / "board" / name / "kernel.config" for name in ("common", board)]
+    common, own = (options(file) for file in files)
     assert len(set(common)) == len(common)
     assert len(set(own)) == len(own)
-    text = (KERNEL / "common.config").read_text() + (KERNEL / f"{board}.config").read_text()
+    text = "".join(file.read_text() for file in files)
     same = [name for name in own if len(set(re.findall(rf"(?m)^{name}=.*$", text))) == 1]
     assert not set(common) & set(same), "the same twice"
 
 
-@pytest.mark.parametrize("path", sorted(CONFIGS.iterdir()), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    sorted([*CONFIGS.iterdir(), *(ROOT / "board").glob("*/debug-*.config")]),
+    ids=lambda path: path.name,
+)
 def test_buildroot_knows_the_options(path: Path) -> None:
     """A name that Buildroot dropped would be ignored in silence."""
     files = [*tree().rglob("Config*"), *(ROOT / "package").rglob("Config.in")]

@@ -385,6 +385,6 @@ def test_no_image_to_run(root: Path, tmp_path: Path) -> None:
 def lane(root: Path, tmp_path: Path) -> Path:
     """A copy of what Buildroot's scripts read."""
     repo = fake_repo(root, tmp_path)
-    for name in ("buildroot-external", "patches"):
+    for name in ("buildroot-external", "board", "patches"):
         shutil.copytree(root / name, repo / name)
     return repo

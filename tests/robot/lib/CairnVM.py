@@ -377,10 +377,10 @@ class CairnVM:
 
     @keyword
     def kernel_options_lost(self) -> list[str]:
-        """Options of buildroot-external/kernel that the running kernel does not have."""
+        """Options of board/*/kernel.config that the running kernel does not have."""
         board = {"x86_64": "x86_64", "aarch64": "rpi5"}[self.guest("uname -m")]
-        directory = ROOT / "buildroot-external/kernel"
-        wanted = "".join((directory / f"{name}.config").read_text() for name in ("common", board))
+        files = (ROOT / "board" / name / "kernel.config" for name in ("common", board))
+        wanted = "".join(file.read_text() for file in files)
         return kernel_options_lost(wanted, self.guest("zcat /proc/config.gz"))
 
     @keyword

@@ -31,9 +31,9 @@ def run(
 
 
 def fake_repo(root: Path, tmp_path: Path, source_env: str | None = None) -> Path:
-    """A copy of support/ and package/ with, if given, another source.env."""
+    """A copy of support/, package/ and board/ with, if given, another source.env."""
     repo = tmp_path / "repo"
-    for name in ("support", "package"):
+    for name in ("support", "package", "board"):
         shutil.copytree(root / name, repo / name)
     if source_env is not None:
         (repo / ENV_FILE).write_text(source_env)
@@ -385,6 +385,6 @@ def test_no_image_to_run(root: Path, tmp_path: Path) -> None:
 def lane(root: Path, tmp_path: Path) -> Path:
     """A copy of what Buildroot's scripts read."""
     repo = fake_repo(root, tmp_path)
-    for name in ("buildroot-external", "board", "patches"):
+    for name in ("buildroot-external", "patches"):
         shutil.copytree(root / name, repo / name)
     return repo

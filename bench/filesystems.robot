@@ -1,6 +1,6 @@
 *** Settings ***
 Documentation     What a sync hands to the disk with the data partition on ext4 and on f2fs, on a
-...               Buildroot image: make bench-filesystems IMAGE=out/x86_64/cairn-x86_64.img
+...               Buildroot image: make bench-filesystems IMAGE=out/BOARD/cairn-BOARD.img
 ...               Figures, not tests: an emulated machine's times say nothing, what it writes does.
 ...               The chain, its coins' cache and the card are those of bench/plan.py and, for the
 ...               cache, of node.resource. Variable: CHAIN  another one's name there

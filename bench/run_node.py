@@ -17,7 +17,8 @@ from limits import Disk, MemoryGroup, Settings
 from plan import Scenario, Variant
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests/powerloss"))
+sys.path[:0] = [str(ROOT / "tests/powerloss"), str(ROOT / "support")]
+import boards  # noqa: E402
 from node import Rpc, RpcError  # noqa: E402
 
 #: What startup verifies, as in the project's aims: Core's -checkblocks=288 -checklevel=3.
@@ -25,8 +26,9 @@ VERIFY_BLOCKS = 288
 #: Seconds without a new block after which a sync is given up.
 STALLED = 900
 RPC_PORT = 18990
-#: The files of the x86_64 image, as Buildroot leaves them.
-IMAGE_TREE = Path(os.environ.get("IMAGE_TREE", ROOT / "out/x86_64/build/target"))
+#: The board whose processor this machine has, too, and its image's files as Buildroot leaves them.
+BOARD = boards.host_lane().name
+IMAGE_TREE = Path(os.environ.get("IMAGE_TREE", ROOT / "out" / BOARD / "build/target"))
 
 
 class RunError(Exception):
@@ -180,7 +182,7 @@ def bench_log(log: Path) -> dict[str, float]:
 
 
 def binary_of(variant: Variant) -> Path:
-    """The daemon that support/core-build makes of it, or the one of the x86_64 image."""
+    """The daemon that support/core-build makes of it, or the one of the image."""
     if variant.image:
         return IMAGE_TREE / "usr/bin/bitcoind"
     return ROOT / "out" / variant.folder / "bin/bitcoind"
@@ -199,7 +201,7 @@ def loader() -> Path:
     """The image's dynamic loader, which is its C library, too. Raises RunError."""
     found = sorted((IMAGE_TREE / "lib").glob("ld-musl-*.so.1"))
     if not found:
-        raise RunError(f"there is no image in {IMAGE_TREE}; build it with 'make x86_64'")
+        raise RunError(f"there is no image in {IMAGE_TREE}; build it with 'make {BOARD}'")
     return found[0]
 
 

@@ -1,6 +1,7 @@
 # shellcheck shell=sh
 # Shared by the scripts of support/: sourced, not run. Sets ROOT (repository),
-# OUT (build output) and CACHE (downloads, ccache, root file system tar).
+# OUT (build output) and CACHE (downloads, ccache, root file system tar). What tells the boards
+# apart is read by board.sh.
 #
 # Environment: CAIRN_CACHE  cache directory, default $HOME/.cache/cairn
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
@@ -9,6 +10,8 @@ CACHE=${CAIRN_CACHE:-${HOME:?HOME is not set: set it, or set CAIRN_CACHE}/.cache
 # Debian leaves the folders of mkfs, sfdisk, blockdev out of a normal user's PATH.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 export ROOT OUT CACHE PATH
+# shellcheck source=support/board.sh
+. "$ROOT/support/board.sh"
 
 # die SENTENCE: prints one sentence that says what to do, and stops.
 die() {

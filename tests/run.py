@@ -46,6 +46,9 @@ from itertools import repeat
 from pathlib import Path
 from threading import Lock
 
+sys.path.append(str(Path(__file__).resolve().parent.parent / "support"))
+
+import boards
 import stage_times
 from doc_checks import broken_links, unlisted_paths
 
@@ -366,6 +369,15 @@ def functional_with(engine: str) -> Tally:
     return tally
 
 
+def left_out(image: Path) -> list[str]:
+    """Options of robot that leave out what cannot be tested on this image."""
+    board = boards.of_image(image)
+    if board is None:
+        return ["--exclude", "buildroot"]
+    # Without firmware in QEMU, the image's boot loader is not run.
+    return [] if board.meta["QEMU_FIRMWARE"] else ["--exclude", "uefi"]
+
+
 def robot(options: argparse.Namespace) -> Tally:
     """The Robot Framework suites on the image."""
     build("core-build")
@@ -388,10 +400,7 @@ def robot(options: argparse.Namespace) -> Tally:
     # Emulated machines were seen to take from 20 to 150 s to boot, as their host was busy. Patience
     # costs nothing unless a test fails.
     command += ["--variable", "TIMEOUT_FACTOR:3"]
-    if image.name == "cairn-rpi5.img":
-        command += ["--exclude", "uefi"]  # QEMU has no UEFI for this machine
-    elif image.name != "cairn-x86_64.img":
-        command += ["--exclude", "buildroot"]
+    command += left_out(image)
     if options.suite:
         command += ["--suite", options.suite]
     else:

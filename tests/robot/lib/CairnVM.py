@@ -16,6 +16,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -37,6 +38,9 @@ from robot.libraries.BuiltIn import BuiltIn
 from volatile_disk import VolatileDisk
 
 ROOT = Path(__file__).resolve().parents[3]
+sys.path.append(str(ROOT / "support"))
+import boards  # noqa: E402
+
 SIDECARS = ("vmlinuz", "initrd", "cmdline")
 
 
@@ -125,6 +129,8 @@ class CairnVM:
             if Path(f"{image}.{part}").exists():
                 Path(f"{disk}.{part}").symlink_to(f"{image}.{part}")
         self.options = ["--memory", str(memory), "--smp", str(smp)]
+        if board := boards.of_image(image):  # the copy's name does not say it
+            self.options += ["--board", board.name]
         self.options += ["--append", kernel_options(screen)]
         if feeder is not None:
             self.options += ["--feeder", str(feeder)]
@@ -377,10 +383,10 @@ class CairnVM:
 
     @keyword
     def kernel_options_lost(self) -> list[str]:
-        """Options of buildroot-external/kernel that the running kernel does not have."""
-        board = {"x86_64": "x86_64", "aarch64": "rpi5"}[self.guest("uname -m")]
-        directory = ROOT / "buildroot-external/kernel"
-        wanted = "".join((directory / f"{name}.config").read_text() for name in ("common", board))
+        """Options of board/*/kernel.config that the running kernel does not have."""
+        board = self.guest(". /etc/os-release && echo $VARIANT_ID")
+        files = (ROOT / "board" / name / "kernel.config" for name in ("common", board))
+        wanted = "".join(file.read_text() for file in files)
         return kernel_options_lost(wanted, self.guest("zcat /proc/config.gz"))
 
     @keyword

@@ -11,8 +11,8 @@ Prints its stages first, with the time that each took in the last whole run on t
 (out/test/times.json, which a whole run writes at its end); no figure where there is none.
 
 Stages, in order (each builds what it needs; all results below out/test/):
-  lint        shellcheck, ruff, rules of the house (script length, patch headers, patch queues as
-              git writes them), links and spelling
+  lint        shellcheck, ruff, rules of the house (script length, width of lines, patch headers,
+              patch queues as git writes them), links and spelling
   unit        pytest on Cairn's own scripts (tests/unit)
   hostile     generated node.conf files, logs and disks that mean harm (tests/hostile)
   core        Bitcoin Core's unit tests on the patched source, with each database engine;
@@ -48,6 +48,7 @@ from threading import Lock
 
 import stage_times
 from doc_checks import broken_links, unlisted_paths
+from style_checks import python_files, wide_lines
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "out"
@@ -173,14 +174,16 @@ def lint(_: argparse.Namespace) -> Tally:
         if (count := len(path.read_text().splitlines())) >= SCRIPT_LINES_MAX
     ]
     tally.add(check("length", long))
+    tally.add(check("width", wide_lines(ROOT, files)))
     lax = [
         f"{path.relative_to(ROOT)} does not say `set -eu`"
         for path in scripts
         if path.suffix != ".sh" and "set -eu" not in path.read_text()
     ]
     tally.add(check("set -eu", lax))
-    tally.add(check("ruff", output_of([str(BIN / "ruff"), "check", "."])))
-    tally.add(check("ruff format", output_of([str(BIN / "ruff"), "format", "--check", "."])))
+    python = [".", *map(str, python_files(files))]
+    tally.add(check("ruff", output_of([str(BIN / "ruff"), "check", *python])))
+    tally.add(check("ruff format", output_of([str(BIN / "ruff"), "format", "--check", *python])))
     headers = []
     for path in sorted([*ROOT.glob("patches/*/*.patch"), *ROOT.glob("bench/*/*.patch")]):
         text = path.read_text(errors="replace").split("\ndiff --git")[0]

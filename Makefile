@@ -52,7 +52,7 @@ bench-lmdb bench-leveldb bench-inputs: override export DIR := $(DIR)
 .PHONY: help run qemu flash check test lint unit hostile core-test functional robot powerloss \
 	powerloss-replay bench bench-filesystems bench-lmdb bench-leveldb bench-inputs chaingen profile \
 	x86_64 rpi5 devimage core core-tests core-edit core-patches core-table source verify-source \
-	bootstrap show-config legal-info clean distclean
+	keyword-docs bootstrap show-config legal-info clean distclean
 
 ##@ Use: a node in QEMU or on a card
 
@@ -130,6 +130,9 @@ chaingen: bootstrap ## a chain to sync in benchmarks, out/bench/chain.blk (CHAIN
 
 profile: bootstrap ## flame graph of a sync of real blocks on the x86_64 image
 	@.venv/bin/python support/profile
+
+keyword-docs: bootstrap ## page of the Robot keywords, docs/reports/keywords.md
+	@.venv/bin/python support/keyword-docs
 
 ##@ Build: images, Bitcoin Core, and what they are made of
 

@@ -196,6 +196,8 @@ def lint(_: argparse.Namespace) -> Tally:
     # Fetches the pinned sources when they are not in the cache, as the stages after this one do.
     tally.add(check("patch queues", output_of([str(ROOT / "support/core-patches"), "--check"])))
     tally.add(check("patch table", output_of([str(ROOT / "support/core-table"), "--check"])))
+    keywords = [str(BIN / "python"), str(ROOT / "support/keyword-docs"), "--check"]
+    tally.add(check("keyword docs", output_of(keywords)))
     tally.add(check("links", broken_links(ROOT, files)))
     tally.add(check("files of a node", unlisted_paths(ROOT)))
     words = [

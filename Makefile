@@ -7,15 +7,18 @@
 #            IMAGE=FILE            image under test (default: the development image; for
 #                                  bench-filesystems: the image of the default BOARD)
 #            DEVIMAGE_SUITE=NAME   Debian/Ubuntu release of the development image
-#            DIR=FOLDER            where bench-lmdb, bench-leveldb, bench-inputs write, on the disk in question
+#            DIR=FOLDER            where bench-lmdb, bench-leveldb, bench-inputs write, on the disk
+#                                  in question
 #            BENCH='OPTION...'     for bench, see bench/compare.py
 #            CHAINGEN='OPTION...'  for chaingen, see support/chaingen -help
 #            CAIRN_ACCEL=kvm|tcg   skip the probe for KVM
 #            CAIRN_CACHE=DIR       downloads, compiler cache (default ~/.cache/cairn)
 #            CORE=DIR, CORE_REV=REV  for verify-source, core-table
-#            ONLY=NAME             for test: one stage (lint, unit, hostile, core, functional, robot)
+#            ONLY=NAME             for test: one stage (lint, unit, hostile, core, functional,
+#                                  robot)
 #            SUITE=NAME            for robot: one suite (boot, service, sync, …), all of it
-#            CUTS=N, SEED=N        for powerloss: power cuts for each engine, default 200, and first seed
+#            CUTS=N, SEED=N        for powerloss: power cuts for each engine, default 200, and
+#                                  first seed
 #            ENGINE=leveldb|lmdb   for powerloss-replay, default lmdb
 #            CHAIN=main|regtest    for powerloss-replay, default main
 #            STATES=N, SEED=N      for powerloss-replay, default 2000 and 1
@@ -56,7 +59,7 @@ bench-lmdb bench-leveldb bench-inputs: override export DIR := $(DIR)
 .PHONY: help run qemu flash check test lint unit hostile core-test functional robot powerloss \
 	powerloss-replay bench bench-filesystems bench-lmdb bench-leveldb bench-inputs chaingen profile \
 	$(BOARDS) devimage core core-tests core-edit core-patches core-table source verify-source \
-	bootstrap show-config legal-info clean distclean
+	keyword-docs bootstrap show-config legal-info clean distclean
 
 ##@ Use: a node in QEMU or on a card
 
@@ -107,7 +110,8 @@ functional: bootstrap ## Bitcoin Core's functional tests of tests/core/functiona
 	@.venv/bin/python tests/run.py --only functional
 
 robot: bootstrap ## boot the image in QEMU and test it (IMAGE=, SUITE=)
-	@.venv/bin/python tests/run.py --only robot $${IMAGE:+--image "$$IMAGE"} $${SUITE:+--suite "$$SUITE"}
+	@.venv/bin/python tests/run.py --only robot \
+		$${IMAGE:+--image "$$IMAGE"} $${SUITE:+--suite "$$SUITE"}
 
 powerloss: devimage ## power cuts of many machines (CUTS=200, SEED=1, IMAGE=); table in out/powerloss
 	@.venv/bin/python tests/powerloss/campaign.py $${CUTS:+--cuts "$$CUTS"} $${SEED:+--seed "$$SEED"} \
@@ -141,6 +145,9 @@ chaingen: bootstrap ## a chain to sync in benchmarks, out/bench/chain.blk (CHAIN
 
 profile: bootstrap ## flame graph of a sync of real blocks on an image of the host lane's board
 	@.venv/bin/python support/profile
+
+keyword-docs: bootstrap ## page of the Robot keywords, docs/reports/keywords.md
+	@.venv/bin/python support/keyword-docs
 
 ##@ Build: images, Bitcoin Core, and what they are made of
 

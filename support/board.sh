@@ -46,7 +46,11 @@ board_meta() {
 		}
 		FNR == 1 { files++ }
 		files == 1 && /^#/ { next }
-		files == 1 { split($0, column, "\t"); pattern[column[1]] = column[2]; order[++keys] = column[1]; next }
+		files == 1 {
+			split($0, column, "\t")
+			pattern[column[1]] = column[2]; order[++keys] = column[1]
+			next
+		}
 		open { text = text " " $0 }
 		!open && (/^#/ || /^$/) { next }
 		!open && !/^[A-Z_]+="/ { stop("has a line " FNR " that is not NAME=\"value\"; correct it") }
@@ -76,7 +80,10 @@ host_board() {
 		! grep -qx 'HOST_LANE="yes"' "$ROOT/board/$name/meta" || found="$found $name"
 	done
 	case ${found# } in
-	'' | *' '*) die "one board has the host lane, and HOST_LANE is \"yes\" in board/*/meta of:${found:- none}" ;;
+	'' | *' '*)
+		die "one board has the host lane," \
+			"and HOST_LANE is \"yes\" in board/*/meta of:${found:- none}"
+		;;
 	*) echo "${found# }" ;;
 	esac
 }

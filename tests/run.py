@@ -11,8 +11,8 @@ Prints its stages first, with the time that each took in the last whole run on t
 (out/test/times.json, which a whole run writes at its end); no figure where there is none.
 
 Stages, in order (each builds what it needs; all results below out/test/):
-  lint        shellcheck, ruff, rules of the house (script length, patch headers, patch queues as
-              git writes them), links and spelling
+  lint        shellcheck, ruff, rules of the house (script length, width of lines, patch headers,
+              patch queues as git writes them), links and spelling
   unit        pytest on Cairn's own scripts (tests/unit)
   hostile     generated node.conf files, logs and disks that mean harm (tests/hostile)
   core        Bitcoin Core's unit tests on the patched source, with each database engine;
@@ -51,6 +51,7 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "support"))
 import boards
 import stage_times
 from doc_checks import broken_links, unlisted_paths
+from style_checks import python_files, wide_lines
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "out"
@@ -176,14 +177,16 @@ def lint(_: argparse.Namespace) -> Tally:
         if (count := len(path.read_text().splitlines())) >= SCRIPT_LINES_MAX
     ]
     tally.add(check("length", long))
+    tally.add(check("width", wide_lines(ROOT, files)))
     lax = [
         f"{path.relative_to(ROOT)} does not say `set -eu`"
         for path in scripts
         if path.suffix != ".sh" and "set -eu" not in path.read_text()
     ]
     tally.add(check("set -eu", lax))
-    tally.add(check("ruff", output_of([str(BIN / "ruff"), "check", "."])))
-    tally.add(check("ruff format", output_of([str(BIN / "ruff"), "format", "--check", "."])))
+    python = [".", *map(str, python_files(files))]
+    tally.add(check("ruff", output_of([str(BIN / "ruff"), "check", *python])))
+    tally.add(check("ruff format", output_of([str(BIN / "ruff"), "format", "--check", *python])))
     headers = []
     for path in sorted([*ROOT.glob("patches/*/*.patch"), *ROOT.glob("bench/*/*.patch")]):
         text = path.read_text(errors="replace").split("\ndiff --git")[0]
@@ -196,6 +199,8 @@ def lint(_: argparse.Namespace) -> Tally:
     # Fetches the pinned sources when they are not in the cache, as the stages after this one do.
     tally.add(check("patch queues", output_of([str(ROOT / "support/core-patches"), "--check"])))
     tally.add(check("patch table", output_of([str(ROOT / "support/core-table"), "--check"])))
+    keywords = [str(BIN / "python"), str(ROOT / "support/keyword-docs"), "--check"]
+    tally.add(check("keyword docs", output_of(keywords)))
     tally.add(check("links", broken_links(ROOT, files)))
     tally.add(check("files of a node", unlisted_paths(ROOT)))
     words = [

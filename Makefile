@@ -1,20 +1,24 @@
 # Cairn: Bitcoin node firmware. `make help` lists the targets.
 #
-# Variables: BOARD=x86_64|rpi5     board, for show-config, qemu, flash, legal-info
+# Variables: BOARD=NAME            board, for show-config, qemu, flash, legal-info; default: the
+#                                  one whose meta has HOST_LANE="yes" ('make help' lists all)
 #            BUILDROOT=DIR         an unpacked Buildroot release instead of a clone of it
 #            DEV=/dev/sdX          card or disk, for flash (FORCE=1: also a built-in one)
 #            IMAGE=FILE            image under test (default: the development image; for
-#                                  bench-filesystems: out/x86_64/cairn-x86_64.img)
+#                                  bench-filesystems: the image of the default BOARD)
 #            DEVIMAGE_SUITE=NAME   Debian/Ubuntu release of the development image
-#            DIR=FOLDER            where bench-lmdb, bench-leveldb, bench-inputs write, on the disk in question
+#            DIR=FOLDER            where bench-lmdb, bench-leveldb, bench-inputs write, on the disk
+#                                  in question
 #            BENCH='OPTION...'     for bench, see bench/compare.py
 #            CHAINGEN='OPTION...'  for chaingen, see support/chaingen -help
 #            CAIRN_ACCEL=kvm|tcg   skip the probe for KVM
 #            CAIRN_CACHE=DIR       downloads, compiler cache (default ~/.cache/cairn)
 #            CORE=DIR, CORE_REV=REV  for verify-source, core-table
-#            ONLY=NAME             for test: one stage (lint, unit, hostile, core, functional, robot)
+#            ONLY=NAME             for test: one stage (lint, unit, hostile, core, functional,
+#                                  robot)
 #            SUITE=NAME            for robot: one suite (boot, service, sync, …), all of it
-#            CUTS=N, SEED=N        for powerloss: power cuts for each engine, default 200, and first seed
+#            CUTS=N, SEED=N        for powerloss: power cuts for each engine, default 200, and
+#                                  first seed
 #            ENGINE=leveldb|lmdb   for powerloss-replay, default lmdb
 #            CHAIN=main|regtest    for powerloss-replay, default main
 #            STATES=N, SEED=N      for powerloss-replay, default 2000 and 1
@@ -23,7 +27,13 @@ MAKEFLAGS += --no-print-directory
 export PATH := $(value PATH):/usr/local/sbin:/usr/sbin:/sbin
 .DEFAULT_GOAL := help
 
-BOARD ?= x86_64
+# Boards are folders: a new one needs no line here.
+METAS := $(sort $(wildcard board/*/meta))
+BOARDS := $(METAS:board/%/meta=%)
+HOST_BOARD := $(patsubst board/%/meta,%,$(shell grep -lsx 'HOST_LANE="yes"' $(METAS) /dev/null))
+ifeq ($(origin BOARD),undefined)
+BOARD := $(HOST_BOARD)
+endif
 export BUILDROOT FORCE
 
 # What the user says reaches the programs as it is, through the environment: in a recipe's text
@@ -48,14 +58,22 @@ bench-lmdb bench-leveldb bench-inputs: override export DIR := $(DIR)
 
 .PHONY: help run qemu flash check test lint unit hostile core-test functional robot powerloss \
 	powerloss-replay bench bench-filesystems bench-lmdb bench-leveldb bench-inputs chaingen profile \
-	x86_64 rpi5 devimage core core-tests core-edit core-patches core-table source verify-source \
-	bootstrap show-config legal-info clean distclean
+	$(BOARDS) devimage core core-tests core-edit core-patches core-table source verify-source \
+	keyword-docs bootstrap show-config legal-info clean distclean
 
 ##@ Use: a node in QEMU or on a card
 
 help: ## this list
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z0-9_-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+		/^\$$\(BOARDS\):/ { boards($$2) } \
+		/^[a-z0-9_-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 } \
+		function boards(text,  names, count, n, line, words) { \
+			count = split("$(BOARDS)", names, " "); \
+			for (n = 1; n <= count; n++) { \
+				words = text; gsub("BOARD", names[n], words); \
+				while ((getline line < ("board/" names[n] "/meta")) > 0) \
+					if (sub(/^TITLE="/, "", line) && sub(/"$$/, "", line)) sub("TITLE", line, words); \
+				printf "  %-18s %s\n", names[n], words } }' $(MAKEFILE_LIST)
 
 run: bootstrap ## build everything, boot the node in QEMU and sync real blocks (Ctrl-A X quits)
 	@support/run
@@ -92,7 +110,8 @@ functional: bootstrap ## Bitcoin Core's functional tests of tests/core/functiona
 	@.venv/bin/python tests/run.py --only functional
 
 robot: bootstrap ## boot the image in QEMU and test it (IMAGE=, SUITE=)
-	@.venv/bin/python tests/run.py --only robot $${IMAGE:+--image "$$IMAGE"} $${SUITE:+--suite "$$SUITE"}
+	@.venv/bin/python tests/run.py --only robot \
+		$${IMAGE:+--image "$$IMAGE"} $${SUITE:+--suite "$$SUITE"}
 
 powerloss: devimage ## power cuts of many machines (CUTS=200, SEED=1, IMAGE=); table in out/powerloss
 	@.venv/bin/python tests/powerloss/campaign.py $${CUTS:+--cuts "$$CUTS"} $${SEED:+--seed "$$SEED"} \
@@ -110,7 +129,8 @@ bench: bootstrap ## sync a chain with stock Core and with Cairn's in turn: docs/
 bench-filesystems: bootstrap ## what a sync writes on ext4 and on f2fs, on a Buildroot image (IMAGE=)
 	@support/core-build --stock
 	@.venv/bin/robot --outputdir out/bench/filesystems --variable TIMEOUT_FACTOR:3 \
-		--variable "IMAGE:$${IMAGE:-out/x86_64/cairn-x86_64.img}" bench/filesystems.robot
+		--variable "IMAGE:$${IMAGE:-out/$(HOST_BOARD)/cairn-$(HOST_BOARD).img}" \
+		bench/filesystems.robot
 
 bench-lmdb: bootstrap ## pages that LMDB writes per change, and what a read costs (DIR=)
 	@support/bench-lmdb $${DIR:+"$$DIR"}
@@ -124,16 +144,16 @@ bench-inputs: bootstrap ## what looking up a block's inputs on several threads b
 chaingen: bootstrap ## a chain to sync in benchmarks, out/bench/chain.blk (CHAINGEN=)
 	@support/chaingen $(CHAINGEN)
 
-profile: bootstrap ## flame graph of a sync of real blocks on the x86_64 image
+profile: bootstrap ## flame graph of a sync of real blocks on an image of the host lane's board
 	@.venv/bin/python support/profile
+
+keyword-docs: bootstrap ## page of the Robot keywords, docs/reports/keywords.md
+	@.venv/bin/python support/keyword-docs
 
 ##@ Build: images, Bitcoin Core, and what they are made of
 
-x86_64: bootstrap ## the image for PCs, out/x86_64/cairn-x86_64.img (an hour, 15 GiB)
-	@support/image x86_64
-
-rpi5: bootstrap ## the image for the Raspberry Pi 5, out/rpi5/cairn-rpi5.img
-	@support/image rpi5
+$(BOARDS): bootstrap ## the image for TITLE, out/BOARD/cairn-BOARD.img (an hour, 15 GiB)
+	@support/image $@
 
 devimage: core ## the development image, out/devimage/cairn-dev.img
 	@support/devimage

@@ -19,8 +19,8 @@ usage: bench/compare.py [--scenario NAME]... [--variant NAME]... [--runs N] [--s
 Needs root, for control groups, loop devices and file systems. Builds what is missing with
 support/core-build, 5 to 20 minutes each, and makes the chains with support/chaingen, in
 out/bench. Then bench/performance.py makes the report.
-Environment: IMAGE_TREE  the files of the x86_64 image, for the variant "musl"; default
-out/x86_64/build/target
+Environment: IMAGE_TREE  the files of an image for this machine's processor, for the variant
+"musl"; default out/BOARD/build/target of the host lane's board (board/*/meta)
 Errors: no root, results of another machine, a daemon that ends: one sentence, exit 1; what was
 measured before is kept.
 """

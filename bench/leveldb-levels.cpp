@@ -8,14 +8,15 @@
 // A record is a coin's: key 34 bytes, as good as random; value 28 bytes. Each flush adds one coin
 // and spends one, so often that 1.5 % of the coins change: what a cache of 450 MiB does to
 // mainnet's; at the tip 0.02 %, an hour's blocks. Afterwards as many coins are looked up as were
-// spent. All that LevelDB has a fixed size for is made smaller, as mainnet's 170 million coins are more than
-// these; but for its tables, which cannot be smaller than 1 MiB (the node's have 32 MiB), its write
-// buffer, 64 KiB at least, and the looks that it allows at a table, 100 at least: compactions because
-// of lookups are counted too low.
+// spent. All that LevelDB has a fixed size for is made smaller, as mainnet's 170 million coins are
+// more than these; but for its tables, which cannot be smaller than 1 MiB (the node's have 32 MiB),
+// its write buffer, 64 KiB at least, and the looks that it allows at a table, 100 at least:
+// compactions because of lookups are counted too low.
 // Measured after as many flushes that are not. Nothing is synced: bytes are counted, not time. Each
-// batch waits for the compactions that it causes, so that the bytes are the same in each run, however
-// fast processor and disk are. But where lookups cause compactions, too, each of those leads to more:
-// there nothing is waited for, and it is by chance how much is written while keys are looked up.
+// batch waits for the compactions that it causes, so that the bytes are the same in each run,
+// however fast processor and disk are. But where lookups cause compactions, too, each of those
+// leads to more: there nothing is waited for, and it is by chance how much is written while keys
+// are looked up.
 
 #include <leveldb/cache.h>
 #include <leveldb/db.h>
@@ -60,7 +61,8 @@ class WritableFile : public leveldb::WritableFile
     std::atomic<uint64_t>& m_bytes;
 
 public:
-    WritableFile(leveldb::WritableFile* file, std::atomic<uint64_t>& bytes) : m_file{file}, m_bytes{bytes} {}
+    WritableFile(leveldb::WritableFile* file, std::atomic<uint64_t>& bytes)
+        : m_file{file}, m_bytes{bytes} {}
     leveldb::Status Append(const leveldb::Slice& data) override
     {
         m_bytes += data.size();
@@ -81,8 +83,10 @@ class RandomAccessFile : public leveldb::RandomAccessFile
     std::atomic<uint64_t>& m_reads;
 
 public:
-    RandomAccessFile(leveldb::RandomAccessFile* file, std::atomic<uint64_t>& reads) : m_file{file}, m_reads{reads} {}
-    leveldb::Status Read(uint64_t offset, size_t n, leveldb::Slice* result, char* scratch) const override
+    RandomAccessFile(leveldb::RandomAccessFile* file, std::atomic<uint64_t>& reads)
+        : m_file{file}, m_reads{reads} {}
+    leveldb::Status Read(uint64_t offset, size_t n, leveldb::Slice* result,
+        char* scratch) const override
     {
         if (g_looking) ++m_reads;
         return m_file->Read(offset, n, result, scratch);
@@ -125,10 +129,13 @@ public:
     leveldb::Status NewWritableFile(const std::string& name, leveldb::WritableFile** file) override
     {
         const leveldb::Status status{target()->NewWritableFile(name, file)};
-        if (status.ok()) *file = new WritableFile{*file, name.ends_with(".log") ? m_counters.logs : m_counters.tables};
+        if (status.ok())
+            *file = new WritableFile{
+                *file, name.ends_with(".log") ? m_counters.logs : m_counters.tables};
         return status;
     }
-    leveldb::Status NewRandomAccessFile(const std::string& name, leveldb::RandomAccessFile** file) override
+    leveldb::Status NewRandomAccessFile(const std::string& name,
+        leveldb::RandomAccessFile** file) override
     {
         const leveldb::Status status{target()->NewRandomAccessFile(name, file)};
         if (status.ok()) *file = new RandomAccessFile{*file, m_counters.reads};
@@ -214,14 +221,16 @@ class Chainstate
         g_looking = true;
         const double start{ThreadSeconds()};
         std::string value;
-        for (uint64_t i{0}; i < number; ++i) Check(m_db->Get({}, Key(m_coins[m_random() % m_coins.size()]), &value));
+        for (uint64_t i{0}; i < number; ++i)
+            Check(m_db->Get({}, Key(m_coins[m_random() % m_coins.size()]), &value));
         m_seconds += ThreadSeconds() - start;
         m_lookups += number;
         g_looking = false;
     }
 
 public:
-    Chainstate(const std::string& dir, uint64_t coins, bool cairn, bool seeks, uint64_t write_buffer)
+    Chainstate(const std::string& dir, uint64_t coins, bool cairn, bool seeks,
+        uint64_t write_buffer)
         : m_batch{MAINNET_BATCH * coins / MAINNET_COINS}, m_wait{!seeks}
     {
         leveldb::Options options;
@@ -268,8 +277,10 @@ public:
             files += number + " ";
         }
         std::printf("| %s | %s | %.1f | %.1f | %.2f | %.1f | %s|\n", levels, phase,
-                    double(m_counters.tables) / double(m_changed), double(m_counters.logs) / double(m_changed),
-                    double(m_counters.reads) / double(m_lookups), m_seconds / double(m_lookups) * 1e6, files.c_str());
+                    double(m_counters.tables) / double(m_changed),
+                    double(m_counters.logs) / double(m_changed),
+                    double(m_counters.reads) / double(m_lookups),
+                    m_seconds / double(m_lookups) * 1e6, files.c_str());
         std::fflush(stdout);
     }
 };
@@ -278,10 +289,13 @@ public:
 int main(int argc, char** argv)
 {
     const uint64_t coins{argc == 3 ? std::strtoull(argv[2], nullptr, 10) : 3'000'000};
-    if (argc < 2 || argc > 3 || coins < 100'000) Die("usage: leveldb-levels DIR [COINS], with 100000 coins or more");
-    std::printf("%llu coins of %zu bytes; bytes of tables and of logs per byte that changed; per lookup: blocks read\n"
+    if (argc < 2 || argc > 3 || coins < 100'000)
+        Die("usage: leveldb-levels DIR [COINS], with 100000 coins or more");
+    std::printf("%llu coins of %zu bytes; bytes of tables and of logs per byte that changed; "
+                "per lookup: blocks read\n"
                 "from tables, and µs of the processor; tables in each level at the end.\n\n"
-                "| levels | flushes | tables | logs | reads | µs | files |\n|---|---|---|---|---|---|---|\n",
+                "| levels | flushes | tables | logs | reads | µs | files |\n"
+                "|---|---|---|---|---|---|---|\n",
                 static_cast<unsigned long long>(coins), KEY_SIZE + VALUE_SIZE);
     struct {
         const char* name;
@@ -295,11 +309,14 @@ int main(int argc, char** argv)
     };
     for (const auto& variant : variants) {
         // With so few coins it would be the same as the one before.
-        if (variant.write_buffer > CORE_WRITE_BUFFER && variant.write_buffer * coins / MAINNET_COINS <= LEAST_WRITE_BUFFER) continue;
+        if (variant.write_buffer > CORE_WRITE_BUFFER &&
+            variant.write_buffer * coins / MAINNET_COINS <= LEAST_WRITE_BUFFER)
+            continue;
         const std::filesystem::path dir{std::filesystem::path{argv[1]} / "leveldb-levels"};
         std::filesystem::remove_all(dir);
         {
-            Chainstate chainstate{dir.string(), coins, variant.cairn, variant.seeks, variant.write_buffer};
+            Chainstate chainstate{dir.string(), coins, variant.cairn,
+                variant.seeks, variant.write_buffer};
             chainstate.Run(60, 0.015);
             chainstate.Reset();
             chainstate.Run(60, 0.015);

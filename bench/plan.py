@@ -43,7 +43,7 @@ class Variant:
     queue: dict[str, str] = field(default_factory=dict)  # of the disk, below /sys/block/*/queue
     cache: int = 1  # times the scenario's dbcache
     mount: str = ""  # options of the file system, mount(8)'s -o
-    image: bool = False  # the daemon of the x86_64 image, with its C library; no build
+    image: bool = False  # the daemon of the host lane's board, with its C library; no build
 
     @property
     def folder(self) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.plan import Scenario, Variant
+from lab import boards
 from lab.limits import Disk, MemoryGroup, Settings
 from lab.paths import ROOT
 from lab.rpc import Rpc, RpcError
@@ -22,8 +23,9 @@ VERIFY_BLOCKS = 288
 #: Seconds without a new block after which a sync is given up.
 STALLED = 900
 RPC_PORT = 18990
-#: The files of the x86_64 image, as Buildroot leaves them.
-IMAGE_TREE = Path(os.environ.get("IMAGE_TREE", ROOT / "out/x86_64/build/target"))
+#: The board whose processor this machine has, too, and its image's files as Buildroot leaves them.
+BOARD = boards.host_lane().name
+IMAGE_TREE = Path(os.environ.get("IMAGE_TREE", ROOT / "out" / BOARD / "build/target"))
 
 
 class RunError(Exception):
@@ -177,7 +179,7 @@ def bench_log(log: Path) -> dict[str, float]:
 
 
 def binary_of(variant: Variant) -> Path:
-    """The daemon that support/core-build makes of it, or the one of the x86_64 image."""
+    """The daemon that support/core-build makes of it, or the one of the image."""
     if variant.image:
         return IMAGE_TREE / "usr/bin/bitcoind"
     return ROOT / "out" / variant.folder / "bin/bitcoind"
@@ -196,7 +198,7 @@ def loader() -> Path:
     """The image's dynamic loader, which is its C library, too. Raises RunError."""
     found = sorted((IMAGE_TREE / "lib").glob("ld-musl-*.so.1"))
     if not found:
-        raise RunError(f"there is no image in {IMAGE_TREE}; build it with 'make x86_64'")
+        raise RunError(f"there is no image in {IMAGE_TREE}; build it with 'make {BOARD}'")
     return found[0]
 
 

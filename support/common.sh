@@ -1,6 +1,7 @@
 # shellcheck shell=sh
 # Shared by the scripts of support/: sourced, not run. Sets ROOT (repository),
-# OUT (build output) and CACHE (downloads, ccache, root file system tar).
+# OUT (build output) and CACHE (downloads, ccache, root file system tar). What tells the boards
+# apart is read by board.sh.
 #
 # Environment: CAIRN_CACHE  cache directory, default $HOME/.cache/cairn
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
@@ -9,6 +10,8 @@ CACHE=${CAIRN_CACHE:-${HOME:?HOME is not set: set it, or set CAIRN_CACHE}/.cache
 # Debian leaves the folders of mkfs, sfdisk, blockdev out of a normal user's PATH.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 export ROOT OUT CACHE PATH
+# shellcheck source=support/board.sh
+. "$ROOT/support/board.sh"
 
 # die SENTENCE: prints one sentence that says what to do, and stops.
 die() {
@@ -23,7 +26,8 @@ say() { printf -- '--> %s\n' "$*" >&2; }
 need() {
 	for tool; do
 		command -v "$tool" >/dev/null 2>&1 ||
-			die "the command '$tool' is missing; run 'make bootstrap' (it installs support/host-packages.txt)"
+			die "the command '$tool' is missing; run 'make bootstrap'" \
+				"(it installs support/host-packages.txt)"
 	done
 }
 
@@ -61,7 +65,8 @@ need_space() {
 	writable "$1"
 	free=$(df -Pm "$1" | awk 'NR == 2 { print $4 }')
 	[ "$free" -ge "$2" ] ||
-		die "only $free MiB are free in $1 and $2 MiB are needed; free some space or set CAIRN_CACHE and clone to a larger disk"
+		die "only $free MiB are free in $1 and $2 MiB are needed;" \
+			"free some space or set CAIRN_CACHE and clone to a larger disk"
 }
 
 # digest FILE...: one sha256 over names and contents, for rebuild stamps.
@@ -87,7 +92,8 @@ core_env() {
 }
 
 # What our programs link of Core, in this order: names of targets.
-CORE_LIBRARIES='bitcoin_common bitcoin_consensus bitcoin_util bitcoin_clientversion bitcoin_crypto secp256k1 univalue'
+CORE_LIBRARIES='bitcoin_common bitcoin_consensus bitcoin_util bitcoin_clientversion'
+CORE_LIBRARIES="$CORE_LIBRARIES bitcoin_crypto secp256k1 univalue"
 
 # core_libraries TREE: their paths in a build tree, one a line: to be split at lines only.
 core_libraries() (
@@ -141,13 +147,15 @@ boot_partition() {
 fetch_sdist() {
 	if [ ! -f "$1/$4" ]; then
 		need python3
-		[ -x "$ROOT/.venv/bin/pip" ] || die "the virtual environment is missing; run 'make bootstrap' first"
+		[ -x "$ROOT/.venv/bin/pip" ] ||
+			die "the virtual environment is missing; run 'make bootstrap' first"
 		say "downloading $2 $3"
 		# The hash is given to pip, too: it refuses other bytes before it looks into them.
 		printf '%s==%s --hash=sha256:%s\n' "$2" "$3" "$5" >"$1/pin-$2.txt"
 		"$ROOT/.venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --no-binary "$2" \
 			--require-hashes -r "$1/pin-$2.txt" -d "$1" >"$1/pip-$2.log" 2>&1 ||
-			die "the source could not be downloaded; check the network ($(grep -iE 'error|hash' "$1/pip-$2.log" | tail -n 1))"
+			die "the source could not be downloaded;" \
+				"check the network ($(grep -iE 'error|hash' "$1/pip-$2.log" | tail -n 1))"
 		rm "$1/pin-$2.txt" "$1/pip-$2.log"
 	fi
 	check_sdist "$1/$4" "$5"
@@ -172,7 +180,8 @@ apply_patches() {
 			[ -e "$file" ] || continue
 			say "applying ${file##*/}"
 			patch -d "$source_dir" -p1 --forward --fuzz=0 <"$file" >"$source_dir.patch.log" 2>&1 ||
-				die "the patch ${file##*/} does not apply to ${source_dir#"$ROOT"/}; refresh or drop it (see ${source_dir#"$ROOT"/}.patch.log)"
+				die "the patch ${file##*/} does not apply to ${source_dir#"$ROOT"/};" \
+					"refresh or drop it (see ${source_dir#"$ROOT"/}.patch.log)"
 		done
 	done
 }

@@ -11,8 +11,8 @@ Prints its stages first, with the time that each took in the last whole run on t
 (out/test/times.json, which a whole run writes at its end); no figure where there is none.
 
 Stages, in order (each builds what it needs; all results below out/test/):
-  lint        shellcheck, ruff, mypy, rules of the house (script length, patch headers, patch
-              queues as git writes them), links and spelling
+  lint        shellcheck, ruff, mypy, rules of the house (script length, width of lines, patch
+              headers, patch queues as git writes them), links and spelling
   unit        pytest on Cairn's own scripts (tests/unit)
   hostile     generated node.conf files, logs and disks that mean harm (tests/hostile)
   core        Bitcoin Core's unit tests on the patched source, with each database engine;
@@ -46,9 +46,11 @@ from itertools import repeat
 from pathlib import Path
 from threading import Lock
 
+from lab import boards
 from lab.paths import ROOT
 from tests import stage_times
 from tests.doc_checks import broken_links, unlisted_paths
+from tests.style_checks import python_files, wide_lines
 
 OUT = ROOT / "out"
 RESULTS = OUT / "test"
@@ -173,14 +175,16 @@ def lint(_: argparse.Namespace) -> Tally:
         if (count := len(path.read_text().splitlines())) >= SCRIPT_LINES_MAX
     ]
     tally.add(check("length", long))
+    tally.add(check("width", wide_lines(ROOT, files)))
     lax = [
         f"{path.relative_to(ROOT)} does not say `set -eu`"
         for path in scripts
         if path.suffix != ".sh" and "set -eu" not in path.read_text()
     ]
     tally.add(check("set -eu", lax))
-    tally.add(check("ruff", output_of([str(BIN / "ruff"), "check", "."])))
-    tally.add(check("ruff format", output_of([str(BIN / "ruff"), "format", "--check", "."])))
+    python = [".", *map(str, python_files(files))]
+    tally.add(check("ruff", output_of([str(BIN / "ruff"), "check", *python])))
+    tally.add(check("ruff format", output_of([str(BIN / "ruff"), "format", "--check", *python])))
     # What is checked, and how strictly, is in mypy.ini.
     tally.add(check("types", output_of([str(BIN / "mypy")])))
     headers = []
@@ -195,6 +199,8 @@ def lint(_: argparse.Namespace) -> Tally:
     # Fetches the pinned sources when they are not in the cache, as the stages after this one do.
     tally.add(check("patch queues", output_of([str(ROOT / "support/core-patches"), "--check"])))
     tally.add(check("patch table", output_of([str(ROOT / "support/core-table"), "--check"])))
+    keywords = [str(BIN / "python"), str(ROOT / "support/keyword-docs"), "--check"]
+    tally.add(check("keyword docs", output_of(keywords)))
     tally.add(check("links", broken_links(ROOT, files)))
     tally.add(check("files of a node", unlisted_paths(ROOT)))
     words = [
@@ -368,6 +374,15 @@ def functional_with(engine: str) -> Tally:
     return tally
 
 
+def left_out(image: Path) -> list[str]:
+    """Options of robot that leave out what cannot be tested on this image."""
+    board = boards.of_image(image)
+    if board is None:
+        return ["--exclude", "buildroot"]
+    # Without firmware in QEMU, the image's boot loader is not run.
+    return [] if board.meta["QEMU_FIRMWARE"] else ["--exclude", "uefi"]
+
+
 def robot(options: argparse.Namespace) -> Tally:
     """The Robot Framework suites on the image."""
     build("core-build")
@@ -390,10 +405,7 @@ def robot(options: argparse.Namespace) -> Tally:
     # Emulated machines were seen to take from 20 to 150 s to boot, as their host was busy. Patience
     # costs nothing unless a test fails.
     command += ["--variable", "TIMEOUT_FACTOR:3"]
-    if image.name == "cairn-rpi5.img":
-        command += ["--exclude", "uefi"]  # QEMU has no UEFI for this machine
-    elif image.name != "cairn-x86_64.img":
-        command += ["--exclude", "buildroot"]
+    command += left_out(image)
     if options.suite:
         command += ["--suite", options.suite]
     else:

@@ -87,7 +87,8 @@ public:
     explicit Ages(unsigned old_permille) : m_old{old_permille}
     {
         uint64_t sum{0};
-        for (int age{0}; age <= BANDS.back().to; ++age) m_sums.push_back(sum += (uint64_t{1} << 40) / (age + 1));
+        for (int age{0}; age <= BANDS.back().to; ++age)
+            m_sums.push_back(sum += (uint64_t{1} << 40) / (age + 1));
     }
 
     /** No value: one of all coins. */
@@ -122,7 +123,8 @@ class Chain
     CAmount m_fees{0};
     std::map<int, uint64_t> m_by_age; //!< number of inputs, by the upper end of AGE_STEPS
 
-    static constexpr std::array AGE_STEPS{0, 1, 6, 144, 1008, 4320, std::numeric_limits<int>::max()};
+    static constexpr std::array AGE_STEPS{
+        0, 1, 6, 144, 1008, 4320, std::numeric_limits<int>::max()};
 
     [[noreturn]] void Fail(const std::string& why) const
     {
@@ -142,7 +144,8 @@ class Chain
     Coin TakeCoin(int height)
     {
         const std::optional<int> age{m_ages.Draw(m_rng)};
-        const auto [born, coin]{age && *age < height ? m_pool.TakeFrom(height - *age, m_rng) : m_pool.TakeAny(m_rng)};
+        const auto [born, coin]{age && *age < height
+            ? m_pool.TakeFrom(height - *age, m_rng) : m_pool.TakeAny(m_rng)};
         ++m_by_age[*std::ranges::lower_bound(AGE_STEPS, height - born)];
         ++m_inputs;
         --m_utxos;
@@ -158,7 +161,8 @@ class Chain
         tx.vin.reserve(inputs);
         for (size_t i{0}; i < inputs; ++i) {
             const Coin coin{TakeCoin(height)};
-            CTxIn& input{tx.vin.emplace_back(COutPoint{coin.txid, coin.n}, CScript{}, CTxIn::MAX_SEQUENCE_NONFINAL - 1)};
+            CTxIn& input{tx.vin.emplace_back(
+                COutPoint{coin.txid, coin.n}, CScript{}, CTxIn::MAX_SEQUENCE_NONFINAL - 1)};
             m_scripts.Spend(coin, input);
             amount += coin.amount;
             sigops += Scripts::SigOpsCostInput(coin.kind);
@@ -174,15 +178,20 @@ class Chain
         for (size_t left{outputs}; left > 0; --left) {
             CAmount part{amount};
             if (left > 1) {
-                part = std::clamp<CAmount>(m_rng.randrange(2 * amount / CAmount(left)), AMOUNT_MIN, amount - AMOUNT_MIN * CAmount(left - 1));
+                part =
+                    std::clamp<CAmount>(m_rng.randrange(2 * amount / CAmount(left)), AMOUNT_MIN,
+                        amount - AMOUNT_MIN * CAmount(left - 1));
             }
             amount -= part;
-            const Coin& coin{coins.emplace_back(Coin{.txid = {}, .amount = part, .salt = m_rng.rand64(), .n = uint32_t(coins.size()), .kind = DrawKind(), .coinbase = false})};
+            const Coin& coin{coins.emplace_back(
+                Coin{.txid = {}, .amount = part, .salt = m_rng.rand64(),
+                .n = uint32_t(coins.size()), .kind = DrawKind(), .coinbase = false})};
             tx.vout.emplace_back(part, m_scripts.Output(coin.kind, coin.salt));
             sigops += Scripts::SigOpsCostOutput(coin.kind);
         }
         if (m_rng.randrange(1000U) < OP_RETURN_PERMILLE) {
-            tx.vout.emplace_back(0, CScript{} << OP_RETURN << m_rng.randbytes<unsigned char>(20 + m_rng.randrange(61)));
+            tx.vout.emplace_back(0, CScript{} << OP_RETURN
+                << m_rng.randbytes<unsigned char>(20 + m_rng.randrange(61)));
             ++m_op_returns;
         }
         CTransactionRef made{MakeTransactionRef(std::move(tx))};
@@ -195,20 +204,25 @@ class Chain
         return made;
     }
 
-    /** How many UTXOs there should be after so many of the filled blocks: most are there after a third. */
+    /** How many UTXOs there should be after so many of the filled blocks: most are there after a
+        third. */
     int64_t Goal(int64_t blocks) const
     {
         const int64_t all{m_options.blocks}, utxos{m_options.utxos + CONSOLIDATION_MAX};
-        return blocks * 3 < all ? utxos * 27 * blocks / (all * 10) : utxos * 9 / 10 + utxos * (blocks * 3 - all) / (all * 20);
+        return blocks * 3 < all ? utxos * 27 * blocks / (all * 10)
+            : utxos * 9 / 10 + utxos * (blocks * 3 - all) / (all * 20);
     }
 
-    /** Fills a block: payments, consolidations and fan-outs, as many as keep the UTXO set near its goal. */
+    /** Fills a block: payments, consolidations and fan-outs, as many as keep the UTXO set near its
+        goal. */
     void Fill(CBlock& block, int height)
     {
         const int64_t index{height - LEAD};
         const int64_t goal{Goal(index)};
         // How far from it, which shrinks to nothing at the end
-        const int64_t slack{std::min({m_options.utxos / 200, goal / 4, (m_options.blocks - index) * m_options.utxos / 10'000})};
+        const int64_t slack{
+            std::min({m_options.utxos / 200, goal / 4,
+                (m_options.blocks - index) * m_options.utxos / 10'000})};
         // Of a thousand transactions; one block in ten is of people who put coins together, one
         // of services that pay.
         unsigned consolidations{30}, fanouts{30};
@@ -218,7 +232,8 @@ class Chain
 
         int64_t weight{0}, sigops{0};
         for (int64_t i{0}; i < m_options.txs; ++i) {
-            if (weight > MAX_BLOCK_WEIGHT - WEIGHT_SPARE || sigops > MAX_BLOCK_SIGOPS_COST - SIGOPS_SPARE) {
+            if (weight > MAX_BLOCK_WEIGHT - WEIGHT_SPARE ||
+                sigops > MAX_BLOCK_SIGOPS_COST - SIGOPS_SPARE) {
                 ++m_full;
                 break;
             }
@@ -249,9 +264,11 @@ class Chain
 
     CTransactionRef Coinbase(const CBlock& block, int height)
     {
-        Coin coin{.txid = {}, .amount = Subsidy(height) + m_fees, .salt = m_rng.rand64(), .n = 0, .kind = ScriptKind::P2WPKH, .coinbase = true};
+        Coin coin{.txid = {}, .amount = Subsidy(height) + m_fees,
+            .salt = m_rng.rand64(), .n = 0, .kind = ScriptKind::P2WPKH, .coinbase = true};
         CMutableTransaction tx;
-        tx.vin.emplace_back(COutPoint{}, CScript{} << height << CScriptNum::serialize(m_options.seed));
+        tx.vin.emplace_back(COutPoint{},
+            CScript{} << height << CScriptNum::serialize(m_options.seed));
         tx.vout.emplace_back(coin.amount, m_scripts.Output(coin.kind, coin.salt));
         if (block.vtx.size() > 1) {
             // BIP 141: the hash of the witness root and of the reserved value, here 32 zeros
@@ -289,7 +306,8 @@ class Chain
     {
         CBlock block;
         block.vtx.emplace_back(); // the coinbase's place: its witness hash counts as zero
-        if (height > COINBASE_MATURITY) m_pool.Add(height - COINBASE_MATURITY, m_coinbases[height - COINBASE_MATURITY]);
+        if (height > COINBASE_MATURITY)
+            m_pool.Add(height - COINBASE_MATURITY, m_coinbases[height - COINBASE_MATURITY]);
         if (height > LEAD && height <= LEAD + m_options.blocks) Fill(block, height);
         block.vtx[0] = Coinbase(block, height);
         block.nVersion = 0x20000000;
@@ -302,14 +320,16 @@ class Chain
         Write(block);
     }
 
-    /** The hash that gettxoutsetinfo muhash gives at the tip, see ApplyCoinHash() of kernel/coinstats.cpp. */
+    /** The hash that gettxoutsetinfo muhash gives at the tip, see ApplyCoinHash() of
+        kernel/coinstats.cpp. */
     uint256 MuHash() const
     {
         tfm::format(std::cerr, "hashing %d UTXOs; -muhash=0 leaves it out\n", m_utxos);
         MuHash3072 hash;
         const auto insert{[&](int height, const Coin& coin) {
             DataStream stream;
-            stream << COutPoint{coin.txid, coin.n} << ((uint32_t(height) << 1) | uint32_t{coin.coinbase})
+            stream << COutPoint{coin.txid, coin.n}
+                << ((uint32_t(height) << 1) | uint32_t{coin.coinbase})
                    << CTxOut{coin.amount, m_scripts.Output(coin.kind, coin.salt)};
             hash.Insert(MakeUCharSpan(stream));
         }};
@@ -334,7 +354,9 @@ public:
           m_part{options.out + ".new"},
           m_file{m_part, std::ios::binary | std::ios::trunc}
     {
-        if (!m_file) Die("the file '" + m_part.string() + "' cannot be written; name one in a folder that exists with -out=");
+        if (!m_file)
+            Die("the file '" + m_part.string() + "' cannot be written; "
+                "name one in a folder that exists with -out=");
     }
 
     /** Writes the chain to the file, which has its name when it is whole. */
@@ -344,16 +366,20 @@ public:
         auto said{std::chrono::steady_clock::now()};
         for (int height{1}; height <= m_top; ++height) {
             AddBlock(height);
-            if (const auto now{std::chrono::steady_clock::now()}; now - said > std::chrono::seconds{5} || height == m_top) {
+            if (const auto now{std::chrono::steady_clock::now()};
+                now - said > std::chrono::seconds{5} || height == m_top) {
                 said = now;
-                tfm::format(std::cerr, "block %d of %d, %d UTXOs, %d MB\n", height, m_top, m_utxos, m_bytes / 1'000'000);
+                tfm::format(std::cerr, "block %d of %d, %d UTXOs, %d MB\n",
+                    height, m_top, m_utxos, m_bytes / 1'000'000);
             }
             if (!m_file) Fail("it could not be written; is the disk full?");
         }
         m_file.close();
         if (!m_file) Fail("it could not be written; is the disk full?");
         if (m_utxos < m_options.utxos) {
-            Fail(strprintf("it ends with %d UTXOs instead of %d, too many for so few transactions; raise -blocks= or -txs=", m_utxos, m_options.utxos));
+            Fail(strprintf("it ends with %d UTXOs instead of %d, too many for so few transactions; "
+                "raise -blocks= or -txs=",
+                m_utxos, m_options.utxos));
         }
         std::error_code error;
         std::filesystem::rename(m_part, m_options.out, error);
@@ -396,13 +422,15 @@ public:
 };
 
 /** A whole number of the command line; ends the program with a sentence if it is none. */
-int64_t Number(const ArgsManager& args, const std::string& name, int64_t standard, int64_t min, int64_t max)
+int64_t Number(const ArgsManager& args, const std::string& name, int64_t standard,
+    int64_t min, int64_t max)
 {
     const auto text{args.GetArg(name)};
     if (!text) return standard;
     const auto number{ToIntegral<int64_t>(*text)};
     if (!number || *number < min || *number > max) {
-        Die(strprintf("%s=%s is out of range; give a whole number from %d to %d", name, *text, min, max));
+        Die(strprintf("%s=%s is out of range; give a whole number from %d to %d",
+            name, *text, min, max));
     }
     return *number;
 }
@@ -412,28 +440,42 @@ Options Parse(int argc, char* argv[])
     ArgsManager args;
     SetupHelpOptions(args);
     const auto add{[&](const std::string& name, const std::string& help) {
-        args.AddArg(name, help, ArgsManager::ALLOW_ANY | ArgsManager::DISALLOW_NEGATION, OptionsCategory::OPTIONS);
+        args.AddArg(name, help, ArgsManager::ALLOW_ANY |
+            ArgsManager::DISALLOW_NEGATION, OptionsCategory::OPTIONS);
     }};
-    add("-out=<file>", "File for the chain, in the format of bitcoind's block files: -loadblock takes it, and lab/block_server.py");
+    add("-out=<file>",
+        "File for the chain, in the format of bitcoind's block files: "
+        "-loadblock takes it, and lab/block_server.py");
     add("-blocks=<n>", "Number of blocks with transactions (default: 2000)");
-    add("-txs=<n>", "Transactions in each of them; fewer when a block is full before (default: 2500)");
+    add("-txs=<n>",
+        "Transactions in each of them; fewer when a block is full before (default: 2500)");
     add("-utxos=<n>", "Number of UTXOs at the end, or a few more (default: 3000000)");
     add("-seed=<n>", "Another chain of the same kind (default: 1)");
-    add("-old=<percent>", "Share of inputs that are drawn from the whole UTXO set (default: 5, as on mainnet)");
-    add("-scripts=<signed|open>", "signed: mainnet's types with signatures made up, for nodes with -assumevalid=<best_block>; open: nothing is signed, and every node takes it (default: signed)");
-    add("-tail=<n>", "Blocks with a coinbase only at the end (default: 2100 for signed, which -assumevalid needs; 0 for open)");
-    add("-muhash=<0|1>", "Hash of the UTXO set at the end, as gettxoutsetinfo muhash gives it (default: 1)");
+    add("-old=<percent>",
+        "Share of inputs that are drawn from the whole UTXO set (default: 5, as on mainnet)");
+    add("-scripts=<signed|open>",
+        "signed: mainnet's types with signatures made up, for nodes with "
+        "-assumevalid=<best_block>; open: nothing is signed, "
+        "and every node takes it (default: signed)");
+    add("-tail=<n>",
+        "Blocks with a coinbase only at the end (default: 2100 for signed, "
+        "which -assumevalid needs; 0 for open)");
+    add("-muhash=<0|1>",
+        "Hash of the UTXO set at the end, as gettxoutsetinfo muhash gives it (default: 1)");
     std::string error;
     if (!args.ParseParameters(argc, argv, error)) Die(error + "; -help lists the options");
     if (HelpRequested(args)) {
-        std::cout << "Makes a regtest chain whose coins live as mainnet's do; a summary in JSON goes to stdout.\n\n" << args.GetHelpMessage();
+        std::cout << "Makes a regtest chain whose coins live as mainnet's do; "
+            "a summary in JSON goes to stdout.\n\n"
+            << args.GetHelpMessage();
         std::exit(EXIT_SUCCESS);
     }
     Options options;
     options.out = args.GetArg("-out", "");
     if (options.out.empty()) Die("-out= is missing; name the file for the chain");
     const std::string scripts{args.GetArg("-scripts", "signed")};
-    if (scripts != "signed" && scripts != "open") Die("-scripts=" + scripts + " is unknown; use signed or open");
+    if (scripts != "signed" && scripts != "open")
+        Die("-scripts=" + scripts + " is unknown; use signed or open");
     options.open = scripts == "open";
     options.blocks = Number(args, "-blocks", 2000, 1, 400'000);
     options.txs = Number(args, "-txs", 2500, 1, 20'000);

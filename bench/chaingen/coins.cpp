@@ -20,7 +20,10 @@ Bytes Key(InsecureRandomContext& rng)
     return key;
 }
 
-Bytes Signature(InsecureRandomContext& rng) { return rng.randbytes<unsigned char>(SIGNATURE - rng.randbits(1)); }
+Bytes Signature(InsecureRandomContext& rng)
+{
+    return rng.randbytes<unsigned char>(SIGNATURE - rng.randbits(1));
+}
 
 /** One of three keys has to sign, or two; or, open, nobody, in one byte more. */
 CScript Multisig(bool open, int required, InsecureRandomContext& rng)
@@ -55,7 +58,8 @@ CScript Scripts::Output(ScriptKind kind, uint64_t salt) const
     switch (kind) {
     case ScriptKind::P2PKH:
         if (m_open) return CScript{} << rng.randbytes<unsigned char>(20) << OP_DROP << OP_TRUE;
-        return CScript{} << OP_DUP << OP_HASH160 << rng.randbytes<unsigned char>(20) << OP_EQUALVERIFY << OP_CHECKSIG;
+        return CScript{} << OP_DUP << OP_HASH160 << rng.randbytes<unsigned char>(20)
+            << OP_EQUALVERIFY << OP_CHECKSIG;
     case ScriptKind::P2SH: {
         const CScript redeem{Redeem(m_open, kind, salt)};
         return CScript{} << OP_HASH160 << ToByteVector(Hash160(redeem)) << OP_EQUAL;
@@ -93,7 +97,8 @@ void Scripts::Spend(const Coin& coin, CTxIn& input) const
         return;
     case ScriptKind::P2WSH: {
         const CScript redeem{Redeem(m_open, coin.kind, coin.salt)};
-        input.scriptWitness.stack = {{}, Signature(m_rng), Signature(m_rng), Bytes(redeem.begin(), redeem.end())};
+        input.scriptWitness.stack = {{}, Signature(m_rng), Signature(m_rng),
+            Bytes(redeem.begin(), redeem.end())};
         return;
     }
     case ScriptKind::P2TR:

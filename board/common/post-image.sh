@@ -8,9 +8,16 @@
 set -eu
 binaries=${1:?usage: post-image.sh BINARIES_DIR BOARD}
 board=${2:?usage: post-image.sh BINARIES_DIR BOARD}
-common=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source=board/x86_64/meta
-. "$common/../$board/meta"
+ROOT=$(cd "$(dirname "$0")/../.." && pwd)
+common=$ROOT/board/common
+die() {
+	printf 'post-image.sh: %s\n' "$*" >&2
+	exit 1
+}
+# shellcheck source=support/board.sh
+. "$ROOT/support/board.sh"
+board_meta "$board"
+folder=$ROOT/board/$board
 
 work=$binaries/work
 rm -rf "$work" "${binaries:?}/boot"
@@ -18,8 +25,25 @@ mkdir -p "$work" "$binaries/boot"
 cp "$common/node.conf" "$binaries/boot/"
 # slot SLOT: kernel command line that mounts this root slot
 slot() { echo "root=PARTLABEL=root-$1 $(cat "$common/cmdline") $CONSOLE"; }
+for file in $BOOT_FILES; do
+	target=$binaries/boot/${file##*:}
+	mkdir -p "${target%/*}"
+	case $file in
+	*:*)
+		[ -f "$binaries/${file%%:*}" ] ||
+			die "Buildroot made no ${file%%:*}, which BOOT_FILES in board/$board/meta names; correct" \
+				"it, or the defconfig"
+		cp "$binaries/${file%%:*}" "$target"
+		;;
+	esac
+done
+# A board whose files are all copied needs none.
 # shellcheck source=board/x86_64/boot.sh
-. "$common/../$board/boot.sh"
+[ ! -f "$folder/boot.sh" ] || . "$folder/boot.sh"
+for file in $BOOT_FILES; do
+	[ -f "$binaries/boot/${file##*:}" ] ||
+		die "board/$board/boot.sh wrote no ${file##*:}, which BOOT_FILES in board/$board/meta names"
+done
 
 ln -f "$binaries/rootfs.erofs" "$work/root.erofs"
 # Times on the FAT file system, too, are those of the source.

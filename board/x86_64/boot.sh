@@ -2,16 +2,13 @@
 # ESP: systemd-boot, and an entry with boot counting (Automatic Boot Assessment). The
 # name's "+3" is the number of tries; systemd-bless-boot takes it away after the first
 # good boot. An update adds slot b as a second entry with tries of its own.
-mkdir -p "$binaries/boot/EFI/BOOT" "$binaries/boot/loader/entries" "$binaries/boot/slot-a"
-cp "$binaries/efi-part/EFI/BOOT/bootx64.efi" "$binaries/boot/EFI/BOOT/BOOTX64.EFI"
-cp "$binaries/bzImage" "$binaries/boot/slot-a/linux"
 cat >"$binaries/boot/loader/loader.conf" <<EOF
 timeout 0
 editor no
 EOF
 cat >"$binaries/boot/loader/entries/cairn-a+3.conf" <<EOF
 title Cairn
-version $(cat "$common/../../VERSION")
+version $(cat "$ROOT/VERSION")
 sort-key cairn
 linux /slot-a/linux
 options $(slot a)

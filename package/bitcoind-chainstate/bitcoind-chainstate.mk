@@ -70,9 +70,6 @@ BITCOIND_CHAINSTATE_LDFLAGS += -ljemalloc
 # one, 29.4 and 28.1 with eight, and peak RSS was 187 and 161 MiB instead of 201 and 191 (small
 # bench chain, dbcache=4, two cores).
 JEMALLOC_CONF_OPTS += --with-malloc-conf=narenas:1
-else ifeq ($(BR2_PACKAGE_BITCOIND_CHAINSTATE_MALLOC_MIMALLOC),y)
-BITCOIND_CHAINSTATE_DEPENDENCIES += mimalloc
-BITCOIND_CHAINSTATE_LDFLAGS += -lmimalloc
 endif
 
 BITCOIND_CHAINSTATE_CONF_OPTS += -DAPPEND_LDFLAGS="$(BITCOIND_CHAINSTATE_LDFLAGS)"

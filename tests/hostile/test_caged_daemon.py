@@ -25,7 +25,7 @@ import threading
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -186,7 +186,8 @@ def judge_of_model(seen: dict[str, object], now: Outcome, model: Network) -> Non
 def judge_of_traces(seen: dict[str, object]) -> None:
     """No program but the unit's own runs, and nothing is written elsewhere."""
     assert seen["made"] == []
-    assert all(NOTIFY.fullmatch(line) for line in seen["ran"]), seen["ran"]  # type: ignore[attr-defined]
+    ran = cast("list[str]", seen["ran"])
+    assert all(NOTIFY.fullmatch(line) for line in ran), ran
 
 
 def broken(wish: str, wishes: list[str], sent: tuple[str, str, int]) -> bool:
@@ -251,7 +252,8 @@ def judge(file: File, seen: dict[str, object]) -> str:
         judge_of_model(seen, now, model)
         judge_of_traces(seen)
         judge_of_wishes(file, seen, model)
-        records = [(str(pair[0]), str(pair[-1])) for pair in seen["records"]]  # type: ignore[attr-defined]
+        pairs = cast("list[list[object]]", seen["records"])
+        records = [(str(pair[0]), str(pair[-1])) for pair in pairs]
         if not file.files:
             # without tuned.conf: what is asked for in doubt about prune is not the owner's
             made = Result(str(seen["conf"]), records)
@@ -270,7 +272,8 @@ def check(files: list[File], bitcoind: Path) -> Counter[str]:
     for what in seen:
         kinds["files"] += 1
         kinds["something left"] += bool(what.get("left"))
-        kinds["the name server was asked"] += [*("udp", RESOLVER), 53] in what.get("left", [])  # type: ignore[operator]
+        left = cast("list[list[object]]", what.get("left", []))
+        kinds["the name server was asked"] += [*("udp", RESOLVER), 53] in left
         kinds["a proxy was asked"] += bool(what.get("asked"))
         kinds["silent"] += not what.get("left") and not what.get("asked")
         kinds["nobody can connect"] += len(what.get("listens", [])) == 2  # type: ignore[arg-type]

@@ -19,7 +19,8 @@ static int wrong(size_t to, const unsigned char *from, const unsigned char *from
 {
 	memmove(expected + to, from_expected, n);
 	++copies;
-	if (__memcpy_fwd(copied + to, from, n) == copied + to && !memcmp(copied, expected, to + n + 200)) return 0;
+	if (__memcpy_fwd(copied + to, from, n) == copied + to &&
+	    !memcmp(copied, expected, to + n + 200)) return 0;
 	printf("%zu bytes to %zu are wrong\n", n, to);
 	return 1;
 }

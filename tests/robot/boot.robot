@@ -23,11 +23,17 @@ Memory Is Recorded
     [Documentation]    In use: neither free, also not on the processors' own lists of free pages
     ...    (MemFree leaves those out), nor cache of files. Of bitcoind its own pages count.
     System Is Running
-    ${daemon}=    Guest    awk '/^RssAnon/ { print int($2 / 1024) }' /proc/$(systemctl show bitcoind -p MainPID | cut -d= -f2)/status
-    ${used}=    Guest    awk '/^MemTotal/ { n = $2 } /^(MemFree|Buffers|Cached|SReclaimable):/ { n -= $2 } END { print int(n / 1024) }' /proc/meminfo
-    ${lists}=    Guest    awk '/^ +count:/ { n += $2 } END { print int(n * 4 / 1024) }' /proc/zoneinfo
+    VAR    ${script}    awk '/^RssAnon/ { print int($2 / 1024) }' /proc/$(systemctl show bitcoind -p
+    ...    MainPID | cut -d= -f2)/status
+    ${daemon}=    Guest    ${script}
+    VAR    ${script}    awk '/^MemTotal/ { n = $2 } /^(MemFree|Buffers|Cached|SReclaimable):/ { n -=
+    ...    $2 } END { print int(n / 1024) }' /proc/meminfo
+    ${used}=    Guest    ${script}
+    ${lists}=    Guest
+    ...    awk '/^ +count:/ { n += $2 } END { print int(n * 4 / 1024) }' /proc/zoneinfo
     Record Figure    memory of bitcoind before it syncs    ${daemon}    MiB
-    Record Figure    memory of everything but bitcoind    ${{ int($used) - int($lists) - int($daemon) }}    MiB
+    Record Figure    memory of everything but bitcoind
+    ...    ${{ int($used) - int($lists) - int($daemon) }}    MiB
     Should Be True    ${daemon} > 0 and ${used} > ${daemon}
 
 Root Is Read Only
@@ -68,14 +74,19 @@ Swap Is Compressed Memory Only
     Should Be Equal    ${swaps}    /dev/zram0
 
 Memory Settings Are In Force
-    ${values}=    Guest    cat /proc/sys/vm/swappiness /proc/sys/vm/page-cluster /proc/sys/kernel/panic | tr '\\n' ' '
+    VAR    ${script}    cat /proc/sys/vm/swappiness /proc/sys/vm/page-cluster /proc/sys/kernel/panic
+    ...    | tr '\\n' ' '
+    ${values}=    Guest    ${script}
     Should Be Equal    ${values.strip()}    100 0 10
     ${dirty}=    Guest    cat /proc/sys/vm/dirty_bytes
     Should Be True    ${dirty} > 16000000
 
 Nobody On The Network Decides On Routes
     [Documentation]    Each port and family; systemd-networkd does not undo it.
-    ${on}=    Guest    cd /proc/sys/net; grep -H . ipv4/conf/*/accept_redirects ipv4/conf/*/secure_redirects ipv4/conf/*/send_redirects ipv4/conf/*/accept_source_route ipv6/conf/*/accept_redirects ipv6/conf/*/accept_source_route | grep -v ':0$' || true
+    VAR    ${script}    cd /proc/sys/net; grep -H . ipv4/conf/*/accept_redirects
+    ...    ipv4/conf/*/secure_redirects ipv4/conf/*/send_redirects ipv4/conf/*/accept_source_route
+    ...    ipv6/conf/*/accept_redirects ipv6/conf/*/accept_source_route | grep -v ':0$' || true
+    ${on}=    Guest    ${script}
     Should Be Empty    ${on}
 
 No Address Carries The MAC

@@ -5,12 +5,14 @@ Suite Setup       Start VM    config    ${GOOD}
 Suite Teardown    Kill VM
 
 *** Variables ***
-${KEY}            ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ3333333333333333333333333333333333333333333 robot
+${KEY}            ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ3333333333333333333333333333333333333333333
+...               robot
 ${GOOD}           SEPARATOR=\n
 ...               \# a good one    hostname=attic    sshkey=${KEY}    ip=10.0.2.77/24
 ...               gateway=10.0.2.2    prune=2000    maxconnections=11    ${EMPTY}
 ${BAD}            SEPARATOR=\n
-...               hostname=attic    prunee=550    prune=100    listen    maxconnections=12    ${EMPTY}
+...               hostname=attic    prunee=550    prune=100    listen    maxconnections=12
+...               ${EMPTY}
 
 *** Test Cases ***
 Good File Is Applied
@@ -33,7 +35,9 @@ SSH Runs With The User's Key Only
     Guest    systemctl is-active cairn-sshd
     ${sockets}=    Listening Sockets
     List Should Contain Value    ${sockets}    tcp any 22
-    ${config}=    Guest    mkdir -p /run/sshd && $(command -v sshd || echo /usr/sbin/sshd) -T -f /usr/share/cairn/sshd_config
+    VAR    ${script}    mkdir -p /run/sshd && $(command -v sshd || echo /usr/sbin/sshd) -T -f
+    ...    /usr/share/cairn/sshd_config
+    ${config}=    Guest    ${script}
     Should Contain    ${config}    passwordauthentication no
     Should Contain    ${config}    kbdinteractiveauthentication no
     Should Contain    ${config}    authenticationmethods publickey
@@ -59,7 +63,8 @@ Bad Lines Are Reported And Ignored
     Report Line Should Be Shown    node.conf line 2: "prunee=550"
     Report Line Should Be Shown    node.conf line 3: "prune=100"
     Report Line Should Be Shown    node.conf line 4: "listen"
-    ${options}=    Guest    grep -v -e '^#' -e '^includeconf' -e '^chain=' -e '=0$' /run/bitcoind/bitcoin.conf
+    ${options}=    Guest
+    ...    grep -v -e '^#' -e '^includeconf' -e '^chain=' -e '=0$' /run/bitcoind/bitcoin.conf
     Should Be Equal    ${options}    maxconnections=12
 
 Without A Key Nothing Listens On Port 22
@@ -107,9 +112,12 @@ An Address That Is Not There Yet Is Waited For
     Power On    wait=False
     Pull Cable
     Wait Until It Answers
-    Wait For Serial    ! The node waits for its network: an address in node.conf is not there yet    240
+    Wait For Serial    ! The node waits for its network: an address in node.conf is not there yet
+    ...    240
     # a second attempt, too
-    Guest Should Succeed Within    240    test $(journalctl -b --no-pager -o cat -u bitcoind | grep -c '^The node waits for its network') -ge 2
+    VAR    ${script}    test $(journalctl -b --no-pager -o cat -u bitcoind | grep -c '^The node
+    ...    waits for its network') -ge 2
+    Guest Should Succeed Within    240    ${script}
     Guest    test ! -e /run/cairn/bitcoind.refused && test ! -e /run/cairn/bitcoind.hold
     Plug Cable
     Wait For RPC    240

@@ -31,9 +31,11 @@ Hashing Uses The Processor's Instructions
 The Daemon's Memory Is One Arena Of Jemalloc
     [Documentation]    Nothing of it is given back by mapping PROT_NONE over it: patches/jemalloc.
     Guest    grep -q libjemalloc /proc/$(pidof bitcoind)/maps
-    ${arenas}=    Guest    MALLOC_CONF=stats_print:true bitcoind -version 2>&1 | sed -n 's/^ *opt.narenas: *//p'
+    ${arenas}=    Guest
+    ...    MALLOC_CONF=stats_print:true bitcoind -version 2>&1 | sed -n 's/^ *opt.narenas: *//p'
     Should Be Equal    ${arenas}    1
-    ${state}=    Guest    nsenter -t $(pidof bitcoind) -m test -e /proc/sys/vm/overcommit_memory || echo hidden
+    ${state}=    Guest
+    ...    nsenter -t $(pidof bitcoind) -m test -e /proc/sys/vm/overcommit_memory || echo hidden
     Should Be Equal    ${state}    hidden
     ${mappings}=    Guest    wc -l </proc/$(pidof bitcoind)/maps
     Should Be True    ${mappings} < 200

@@ -55,22 +55,28 @@ Start Main Feeder
     Start Feeder    ${FEEDER_PORT}    peers=${PEERS}    seed=${SEED}
 
 Show What The Node Said
-    Run Keyword And Ignore Error    Guest    { journalctl -b --no-pager -o short-monotonic -u bitcoind | tail -n 60; systemctl --failed --no-pager; } >&2; false
+    VAR    ${script}    { journalctl -b --no-pager -o short-monotonic -u bitcoind | tail -n 60;
+    ...    systemctl --failed --no-pager; } >&2; false
+    Run Keyword And Ignore Error    Guest    ${script}
 
 Start Machine
     [Documentation]    A text with an equals sign needs a variable: else it is taken for an option.
     [Arguments]    ${conf}    &{options}
-    Start VM    ${MACHINE}    ${conf}    feeder=${PEERS}    volatile=${True}    seed=${SEED}    smp=${SMP}    &{options}
+    Start VM    ${MACHINE}    ${conf}    feeder=${PEERS}    volatile=${True}    seed=${SEED}
+    ...    smp=${SMP}    &{options}
 
 Make Wallets
-    [Documentation]    One with keys, one that watches a key of block 9, whose coins move in these blocks.
+    [Documentation]    One with keys, one that watches a key of block 9, whose coins move in these
+    ...    blocks.
     ${hash}=    Feeder    getblockhash    9
     ${block}=    Feeder    getblock    ${hash}    2
     VAR    ${WATCHED}    ${block}[tx][0][vout][0][scriptPubKey][desc]    scope=TEST
     VAR    @{ADDRESSES}    @{EMPTY}    scope=TEST
     Node    -named createwallet    wallet_name=savings    load_on_startup=true
-    Node    -named createwallet    wallet_name=watch    disable_private_keys=true    blank=true    load_on_startup=true
-    ${answer}=    Node    -rpcwallet=watch importdescriptors    [{"desc": "${WATCHED}", "timestamp": 0}]
+    Node    -named createwallet    wallet_name=watch    disable_private_keys=true    blank=true
+    ...    load_on_startup=true
+    ${answer}=    Node    -rpcwallet=watch importdescriptors
+    ...    [{"desc": "${WATCHED}", "timestamp": 0}]
     Should Be True    ${answer}[0][success]
     Use Wallet
 
@@ -91,7 +97,8 @@ Balance Should Be That Of The Coins
     Should Be Equal As Numbers    ${balances}[mine][trusted]    ${coins}[total_amount]
 
 Cut
-    [Documentation]    One cut at a random moment after something was begun; returns what is known to be flushed.
+    [Documentation]    One cut at a random moment after something was begun; returns what is known
+    ...    to be flushed.
     [Arguments]    ${aim}    ${policy}    ${number}    ${flushed}
     VAR    &{scripts}    flush=${FLUSH}    sync=sleep 60    restart=systemctl restart bitcoind
     ...    boot=true    ahead=true
@@ -127,10 +134,12 @@ Blocks Are Stored Ahead
     Guest Should Succeed Within    ${seconds}    ${AHEAD}
 
 Recover
-    [Documentation]    What must hold after a power cut: the node comes up by itself, with all that was
-    ...    known to be flushed and the stock node's coins. Returns the height, which is flushed now.
+    [Documentation]    What must hold after a power cut: the node comes up by itself, with all that
+    ...    was known to be flushed and the stock node's coins. Returns the height, which is flushed
+    ...    now.
     [Arguments]    ${engine}    ${aim}    ${policy}    ${number}    ${flushed}
-    Begin Recovery    engine=${engine}    filesystem=${FILESYSTEM}    aim=${aim}    policy=${policy}    seed=${SEED}    number=${number}    flushed=${flushed}
+    Begin Recovery    engine=${engine}    filesystem=${FILESYSTEM}    aim=${aim}    policy=${policy}
+    ...    seed=${SEED}    number=${number}    flushed=${flushed}
     Power On
     Node Is Up
     ${height}=    Node    getblockcount
@@ -142,8 +151,8 @@ Recover
     RETURN    ${flushed}
 
 Blocks And Undo Data Should Be Whole
-    [Documentation]    Those below this height that may not have been synced when the power failed: Core
-    ...    fetches 1024 blocks ahead. At its start it looks at the newest six only.
+    [Documentation]    Those below this height that may not have been synced when the power failed:
+    ...    Core fetches 1024 blocks ahead. At its start it looks at the newest six only.
     [Arguments]    ${height}
     ${info}=    Node    getblockchaininfo
     ${depth}=    Evaluate    max(1, min(1100, int($height) - $info['pruneheight']))
@@ -165,8 +174,8 @@ Cut When The Console Shows
     Power On    wait=${False}
 
 Sync With Power Cuts
-    [Documentation]    After each cut the node goes on by itself, with all that was known to be flushed.
-    ...    The first cut is during the first boot, after these words on the console.
+    [Documentation]    After each cut the node goes on by itself, with all that was known to be
+    ...    flushed. The first cut is during the first boot, after these words on the console.
     [Arguments]    ${engine}    ${conf}    ${words}    ${policy}
     Start Machine    ${LOSS_CONF}${conf}    wait=${False}
     Cut When The Console Shows    ${words}    ${policy}
@@ -193,7 +202,8 @@ Sync With Power Cuts
 
 What The Boot Ends In
     [Documentation]    up: the node answers; rebuilt: so it does, after a damaged database; held: it
-    ...    waits for its owner and says why; no boot: the data partition cannot be used, it says so, too.
+    ...    waits for its owner and says why; no boot: the data partition cannot be used, it says
+    ...    so, too.
     FOR    ${try}    IN RANGE    60
         Sleep    5 s
         ${console}=    Serial Log
@@ -248,8 +258,10 @@ A Conversion Survives Power Cuts
     FOR    ${number}    IN RANGE    4
         ${engine}    ${other}=    Engines
         ${moment}=    Random Number    ${SEED}    ${number}    1    12
-        Cut Power During    systemctl start node-convert@${other}    ${moment}    ${POLICIES}[${number}]
-        ${flushed}=    Recover    ${engine}    conversion    ${POLICIES}[${number}]    ${number}    ${flushed}
+        Cut Power During    systemctl start node-convert@${other}    ${moment}
+        ...    ${POLICIES}[${number}]
+        ${flushed}=    Recover    ${engine}    conversion    ${POLICIES}[${number}]    ${number}
+        ...    ${flushed}
     END
     ${engine}    ${other}=    Engines
     Guest    systemctl start node-convert@${other}
@@ -263,7 +275,8 @@ Heavy Blocks And Pruning Survive Power Cuts
     [Tags]    long
     # The same ports: one feeder has its peers at a time.
     Stop Feeder
-    ${chain}=    Start Bench Feeder    ${${FEEDER_PORT} + 2}    -blocks=500    -txs=300    -utxos=80000    peers=${PEERS}    seed=${SEED}
+    ${chain}=    Start Bench Feeder    ${${FEEDER_PORT} + 2}    -blocks=500    -txs=300
+    ...    -utxos=80000    peers=${PEERS}    seed=${SEED}
     FOR    ${engine}    IN    leveldb    lmdb
         VAR    ${conf}    dbbackend=${engine}\n${BENCH_CONF}
         Start Machine    ${conf}
@@ -272,11 +285,13 @@ Heavy Blocks And Pruning Survive Power Cuts
         ${flushed}=    Coins Should Equal The Stock Node's
         FOR    ${number}    IN RANGE    4
             ${moment}=    Random Number    ${SEED}    ${number}    1    12
-            ${answers}=    Cut Power During    ${PRUNE}; ${FLUSH}    ${moment}    ${POLICIES}[${number}]    repeat=${True}
+            ${answers}=    Cut Power During    ${PRUNE}; ${FLUSH}    ${moment}
+            ...    ${POLICIES}[${number}]    repeat=${True}
             IF    $answers
                 VAR    ${flushed}    ${answers}[-1]
             END
-            ${flushed}=    Recover    ${engine}    prune    ${POLICIES}[${number}]    ${number}    ${flushed}
+            ${flushed}=    Recover    ${engine}    prune    ${POLICIES}[${number}]    ${number}
+            ...    ${flushed}
         END
         ${info}=    Node    getblockchaininfo
         Should Be True    ${info}[pruneheight] > 0
@@ -284,11 +299,12 @@ Heavy Blocks And Pruning Survive Power Cuts
         ${height}=    Coins Should Equal The Stock Node's
         Should Be Equal    ${height}    ${chain}[height]
     END
-    [Teardown]    Run Keywords    Run Keyword If Test Failed    Show What The Node Said    AND    Stop Feeder    AND    Start Main Feeder
+    [Teardown]    Run Keywords    Run Keyword If Test Failed    Show What The Node Said    AND
+    ...    Stop Feeder    AND    Start Main Feeder
 
 A Lying Disk Is Found Out
-    [Documentation]    The negative control: flushes are acknowledged and ignored. Damage must be seen,
-    ...    and each time end in a sentence and a rebuild, or in one that says what to do.
+    [Documentation]    The negative control: flushes are acknowledged and ignored. Damage must be
+    ...    seen, and each time end in a sentence and a rebuild, or in one that says what to do.
     [Tags]    long
     VAR    ${harm}    ${0}
     FOR    ${number}    IN RANGE    6
@@ -296,12 +312,14 @@ A Lying Disk Is Found Out
         Node Is Up
         Wait For Height    500    600
         Let Disk Lie
-        ${answers}=    Cut Power During    ${FLUSH}    12    ${POLICIES}[${${number} % 2}]    repeat=${True}
+        ${answers}=    Cut Power During    ${FLUSH}    12    ${POLICIES}[${${number} % 2}]
+        ...    repeat=${True}
         Power On    wait=${False}
         ${end}=    What The Boot Ends In
         IF    '${end}' == 'up'
             ${height}=    Node    getblockcount
-            ${end}=    Evaluate    'lost' if $answers and int($height) < int($answers[-1]) else 'recovered'
+            ${end}=    Evaluate
+            ...    'lost' if $answers and int($height) < int($answers[-1]) else 'recovered'
         END
         Log    ${number}: ${end}    console=${True}
         IF    '${end}' != 'recovered'

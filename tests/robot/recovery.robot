@@ -34,11 +34,13 @@ Damage
     Guest    systemctl stop bitcoind
     ${flipped}=    Catenate    SEPARATOR=\n
     ...    cd ${DATA}
-    ...    for f in ${files}; do [ -f "$f" ] || continue; n=$(($(wc -c < "$f") / 4096)); [ $n -lt 80 ] || n=80; p=0
+    ...    for f in ${files}; do [ -f "$f" ] || continue
+    ...    n=$(($(wc -c < "$f") / 4096)); [ $n -lt 80 ] || n=80; p=0
     ...    case $f in *.mdb) p=2 ;; esac
     ...    while [ $p -le $n ]; do at=$((p * 4096 + 2048)); p=$((p + 1))
     ...    b=$(dd if="$f" bs=1 skip=$at count=1 2>/dev/null | od -An -tu1); [ -n "$b" ] || continue
-    ...    printf "\\\\$(printf %o $((b ^ 4)))" | dd of="$f" bs=1 seek=$at conv=notrunc 2>/dev/null; echo flipped; done; done
+    ...    printf "\\\\$(printf %o $((b ^ 4)))" | dd of="$f" bs=1 seek=$at conv=notrunc 2>/dev/null
+    ...    echo flipped; done; done
     ...    sync; echo 3 > /proc/sys/vm/drop_caches
     ${said}=    Guest    ${flipped}
     Should Contain    ${said}    flipped
@@ -47,8 +49,11 @@ Damage
 Is Rebuilt
     [Documentation]    Said on the console and in the journal; coins, wallet and settings are there.
     Wait For Serial    ! A database is damaged (    120
-    Guest Should Succeed Within    60    journalctl -b --no-pager -o cat -u bitcoind | grep -q 'Wiping L.*chainstate'
-    Guest    journalctl -b --no-pager -o cat -u bitcoind | grep -q '^A database is damaged (.*wallet and settings are kept'
+    Guest Should Succeed Within    60
+    ...    journalctl -b --no-pager -o cat -u bitcoind | grep -q 'Wiping L.*chainstate'
+    VAR    ${script}    journalctl -b --no-pager -o cat -u bitcoind | grep -q '^A database is
+    ...    damaged (.*wallet and settings are kept'
+    Guest    ${script}
     Guest    test ! -e /run/cairn/bitcoind.hold && test -s /var/lib/cairn/rebuild
 
 Node Is As Before
@@ -69,11 +74,16 @@ Is Held Back
     Guest Should Succeed Within    120    test -e /run/cairn/bitcoind.hold
     Wait For Serial    ! ${words}
     Guest    journalctl -b --no-pager -o cat -u bitcoind | grep -F -q -- '${words}'
-    Guest Should Succeed Within    30    systemctl show bitcoind -p SubState | grep -qE 'dead|failed'
-    ${starts}=    Guest    journalctl -b --no-pager -o cat -u bitcoind | grep -c 'Shutdown: In progress\\|Main process exited'
+    Guest Should Succeed Within    30
+    ...    systemctl show bitcoind -p SubState | grep -qE 'dead|failed'
+    VAR    ${script}    journalctl -b --no-pager -o cat -u bitcoind | grep -c 'Shutdown: In
+    ...    progress\\|Main process exited'
+    ${starts}=    Guest    ${script}
     # an automatic restart would come after 10 s
     Sleep    12 s
-    ${later}=    Guest    journalctl -b --no-pager -o cat -u bitcoind | grep -c 'Shutdown: In progress\\|Main process exited'
+    VAR    ${script}    journalctl -b --no-pager -o cat -u bitcoind | grep -c 'Shutdown: In
+    ...    progress\\|Main process exited'
+    ${later}=    Guest    ${script}
     Should Be Equal    ${later}    ${starts}
 
 Disk Fails
@@ -152,7 +162,10 @@ An Error On Read
     [Tags]    long
     Guest    systemctl stop bitcoind
     ${start}=    Guest    cat /sys/class/block/vda4/start
-    ${sectors}=    Guest    filefrag -e -b512 ${DATA}/chainstate/*.ldb | awk -F'[ .:]+' -v start=${start} '$2 ~ /^[0-9]+$/ && $5 ~ /^[0-9]+$/ { for (s = $5; s <= $6; s += 8) print start + s }'
+    VAR    ${script}    filefrag -e -b512 ${DATA}/chainstate/*.ldb | awk -F'[ .:]+' -v
+    ...    start=${start} '$2 ~ /^[0-9]+$/ && $5 ~ /^[0-9]+$/ { for (s = $5; s <= $6; s += 8) print
+    ...    start + s }'
+    ${sectors}=    Guest    ${script}
     Should Match Regexp    ${sectors}    ^[0-9]
     Break Disk    read    5    ${sectors}
     Guest    echo 3 > /proc/sys/vm/drop_caches; systemctl --no-block start bitcoind

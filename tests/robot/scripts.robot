@@ -10,7 +10,8 @@ Start With Heavy Blocks
     Start Feeder    ${FEEDER_PORT}    regtest
     ${top}=    Feed Script Heavy Blocks
     Set Suite Variable    ${TOP}    ${top}
-    Start VM    scripts    chain=regtest\npar=4\n[regtest]\nconnect=10.0.2.100:8333\n    feeder=${FEEDER_PORT}
+    Start VM    scripts    chain=regtest\npar=4\n[regtest]\nconnect=10.0.2.100:8333\n
+    ...    feeder=${FEEDER_PORT}
 
 Nested
     [Documentation]    A JSON array in an array, this many times.

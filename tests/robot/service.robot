@@ -27,8 +27,8 @@ Has Few Privileges
     Should Be True    ${score} <= 2.0
 
 Every Unit Of Ours Is Confined
-    [Documentation]    An unconfined service has 9.6. tests/hostile/test_exposure.py has the bounds and
-    ...    reads the reasons for more than 3.0; here the systemd of the image judges.
+    [Documentation]    An unconfined service has 9.6. tests/hostile/test_exposure.py has the bounds
+    ...    and reads the reasons for more than 3.0; here the systemd of the image judges.
     FOR    ${unit}    ${bound}    IN
     ...    node-status@ttyS0    3.0    node-config    3.0    node-tune    3.0
     ...    node-sync-done    3.0    cairn-zram    4.0    node-convert@lmdb    2.0
@@ -53,21 +53,34 @@ The End Of The Sync Is Asked For Without Rights And Noted With Root's
     ${failed}=    Guest    systemctl is-failed node-sync-done || true
     Should Be Equal    ${failed}    inactive
     # an answer as at the end of the sync, to user node-status only
-    Guest    printf '%s\\n' '#!/bin/sh' '[ $(id -u) = 834 ] || exit 1' 'printf "{\\n%2s\\"chain\\": \\"main\\",\\n%2s\\"initialblockdownload\\": false\\n"' > /run/answer
-    Guest    mkdir -p /run/systemd/system/node-sync-done.service.d && printf '[Service]\\nEnvironment="NODE_CLI=sh /run/answer"\\n' > /run/systemd/system/node-sync-done.service.d/t.conf && systemctl daemon-reload
+    VAR    ${script}    printf '%s\\n' '#!/bin/sh' '[ $(id -u) = 834 ] || exit 1' 'printf
+    ...    "{\\n%2s\\"chain\\": \\"main\\",\\n%2s\\"initialblockdownload\\": false\\n"' >
+    ...    /run/answer
+    Guest    ${script}
+    VAR    ${script}    mkdir -p /run/systemd/system/node-sync-done.service.d && printf
+    ...    '[Service]\\nEnvironment="NODE_CLI=sh /run/answer"\\n' >
+    ...    /run/systemd/system/node-sync-done.service.d/t.conf && systemctl daemon-reload
+    Guest    ${script}
     Guest    systemctl start node-sync-done && test -s /var/lib/cairn/initial-sync-done
-    Guest Should Succeed Within    60    systemctl is-active bitcoind && test $(systemctl show bitcoind -p MainPID | cut -d= -f2) != ${before}
+    VAR    ${script}    systemctl is-active bitcoind && test $(systemctl show bitcoind -p MainPID |
+    ...    cut -d= -f2) != ${before}
+    Guest Should Succeed Within    60    ${script}
     Node Is Up
-    Guest    rm -r /run/systemd/system/node-sync-done.service.d /run/answer /var/lib/cairn/initial-sync-done && systemctl daemon-reload
+    VAR    ${script}    rm -r /run/systemd/system/node-sync-done.service.d /run/answer
+    ...    /var/lib/cairn/initial-sync-done && systemctl daemon-reload
+    Guest    ${script}
     # the tests' own starts are no failures: StartLimitBurst=
     Guest    systemctl reset-failed bitcoind
 
 SSH Has Limits And Forwards RPC Only
     [Documentation]    The image's sshd reads the file; no key is given, so it does not run.
-    ${config}=    Guest    mkdir -p /run/sshd && /usr/lib/cairn/ssh-hostkey >/dev/null && /usr/sbin/sshd -T -f /usr/share/cairn/sshd_config
+    VAR    ${script}    mkdir -p /run/sshd && /usr/lib/cairn/ssh-hostkey >/dev/null &&
+    ...    /usr/sbin/sshd -T -f /usr/share/cairn/sshd_config
+    ${config}=    Guest    ${script}
     FOR    ${line}    IN    logingracetime 30    maxstartups 4:50:10    persourcemaxstartups 3
     ...    maxsessions 4    allowtcpforwarding local    permitlisten none    permittunnel no
-    ...    allowstreamlocalforwarding no    allowagentforwarding no    x11forwarding no    gatewayports no
+    ...    allowstreamlocalforwarding no    allowagentforwarding no    x11forwarding no
+    ...    gatewayports no
         Should Match Regexp    ${config}    (?m)^${line}$
     END
     Should Match Regexp    ${config}    (?m)^permitopen 127\\.0\\.0\\.1:8332 127\\.0\\.0\\.1:18332
@@ -90,7 +103,9 @@ Has Limits And Weights
 Nothing Listens But The Node
     ${sockets}=    Listening Sockets
     FOR    ${socket}    IN    @{sockets}
-        Should Be True    $socket in ('tcp any 8333', 'tcp loopback 8332', 'udp any 68', 'udp any 546')    ${socket} listens
+        Should Be True
+        ...    $socket in ('tcp any 8333', 'tcp loopback 8332', 'udp any 68', 'udp any 546')
+        ...    ${socket} listens
     END
     List Should Contain Value    ${sockets}    tcp any 8333
     List Should Contain Value    ${sockets}    tcp loopback 8332
@@ -103,7 +118,9 @@ Name Servers Are The Network's Own
     Should Be Empty    ${fallback}
 
 Files Have Tight Modes
-    ${modes}=    Guest    stat -c '%a %U %G %n' /var/lib/bitcoind /run/bitcoind /run/bitcoind/bitcoin.conf /run/bitcoind/rpc /run/bitcoind/rpc/cookie
+    VAR    ${script}    stat -c '%a %U %G %n' /var/lib/bitcoind /run/bitcoind
+    ...    /run/bitcoind/bitcoin.conf /run/bitcoind/rpc /run/bitcoind/rpc/cookie
+    ${modes}=    Guest    ${script}
     ${expected}=    Catenate    SEPARATOR=\n
     ...    710 bitcoin bitcoin /var/lib/bitcoind
     ...    750 root bitcoin /run/bitcoind
@@ -111,7 +128,9 @@ Files Have Tight Modes
     ...    750 bitcoin bitcoin /run/bitcoind/rpc
     ...    640 bitcoin bitcoin /run/bitcoind/rpc/cookie
     Should Be Equal    ${modes}    ${expected}
-    ${open}=    Guest    find /etc /usr /run/cairn /run/bitcoind /var/lib -xdev ! -type l -perm -0002 ! -perm -1000
+    VAR    ${script}    find /etc /usr /run/cairn /run/bitcoind /var/lib -xdev ! -type l -perm -0002
+    ...    ! -perm -1000
+    ${open}=    Guest    ${script}
     Should Be Empty    ${open}
 
 Nobody Has A Password
@@ -139,7 +158,9 @@ Stops And Starts Cleanly
 Comes Back After It Was Killed
     ${before}=    Property Of    bitcoind    MainPID
     Guest    kill -9 ${before}
-    Guest Should Succeed Within    60    systemctl is-active bitcoind && test $(systemctl show bitcoind -p MainPID | cut -d= -f2) != ${before}
+    VAR    ${script}    systemctl is-active bitcoind && test $(systemctl show bitcoind -p MainPID |
+    ...    cut -d= -f2) != ${before}
+    Guest Should Succeed Within    60    ${script}
     Node Is Up
     ${restarts}=    Property Of    bitcoind    NRestarts
     Should Be True    ${restarts} >= 1
@@ -150,14 +171,21 @@ Does Not Loop On A Damaged Database
     Guest    systemctl stop bitcoind
     Guest    printf 'begun=%s\nwhat=x\n' $(date +%s) > /var/lib/cairn/rebuild
     # LevelDB's manifest; LMDB's pages behind the two meta pages
-    Guest    for f in /var/lib/bitcoind/chainstate/MANIFEST-*; do [ ! -e "$f" ] || printf garbage | dd of="$f" bs=1 seek=8 conv=notrunc 2>/dev/null; done
-    Guest    for f in /var/lib/bitcoind/chainstate/lmdb/data.mdb; do [ ! -e "$f" ] || dd if=/dev/urandom of="$f" bs=4096 seek=2 count=64 conv=notrunc 2>/dev/null; done
+    VAR    ${script}    for f in /var/lib/bitcoind/chainstate/MANIFEST-*; do [ ! -e "$f" ] || printf
+    ...    garbage | dd of="$f" bs=1 seek=8 conv=notrunc 2>/dev/null; done
+    Guest    ${script}
+    VAR    ${script}    for f in /var/lib/bitcoind/chainstate/lmdb/data.mdb; do [ ! -e "$f" ] || dd
+    ...    if=/dev/urandom of="$f" bs=4096 seek=2 count=64 conv=notrunc 2>/dev/null; done
+    Guest    ${script}
     Guest Result    systemctl start bitcoind
     # a look at the databases, or a second start with the same words, comes before the hold
-    Guest Should Succeed Within    180    test -e /run/cairn/bitcoind.hold && systemctl show bitcoind -p SubState | grep -q dead
-    ${count}=    Guest    journalctl -b --no-pager -o cat -u bitcoind | grep -c 'Error: .*-reindex\\|Shutdown done'
+    Guest Should Succeed Within    180
+    ...    test -e /run/cairn/bitcoind.hold && systemctl show bitcoind -p SubState | grep -q dead
+    ${count}=    Guest
+    ...    journalctl -b --no-pager -o cat -u bitcoind | grep -c 'Error: .*-reindex\\|Shutdown done'
     Sleep    15 s
-    ${later}=    Guest    journalctl -b --no-pager -o cat -u bitcoind | grep -c 'Error: .*-reindex\\|Shutdown done'
+    ${later}=    Guest
+    ...    journalctl -b --no-pager -o cat -u bitcoind | grep -c 'Error: .*-reindex\\|Shutdown done'
     Should Be Equal    ${later}    ${count}
     ${report}=    Guest    cat /run/cairn/bitcoind.report
     Should Contain    ${report}    put reindex=1 into node.conf
@@ -178,4 +206,7 @@ Reindex Is Carried Out Once
     Should Not Contain    ${log}    Wiping L
     Report Line Should Be Shown    reindex=1 was carried out already
     # and again after the line was taken out: then the note of it is removed
-    Guest    echo '# x' > /run/other && mount --bind /run/other /boot/node.conf && systemctl restart node-config && umount /boot/node.conf && ! ls /var/lib/cairn/reindex-done*
+    VAR    ${script}    echo '# x' > /run/other && mount --bind /run/other /boot/node.conf &&
+    ...    systemctl restart node-config && umount /boot/node.conf && ! ls
+    ...    /var/lib/cairn/reindex-done*
+    Guest    ${script}

@@ -12,7 +12,9 @@ Tuned
 
 Cache In Use
     [Documentation]    bitcoind's database caches, as its log adds them up, in MiB.
-    ${sum}=    Guest    journalctl -b --no-pager -o cat -u bitcoind | sed -n 's/.*[*] Using \\([0-9.]*\\) MiB for .*/\\1/p' | awk '{ s += $1 } END { print int(s + 0.5) }'
+    VAR    ${script}    journalctl -b --no-pager -o cat -u bitcoind | sed -n 's/.*[*] Using
+    ...    \\([0-9.]*\\) MiB for .*/\\1/p' | awk '{ s += $1 } END { print int(s + 0.5) }'
+    ${sum}=    Guest    ${script}
     RETURN    ${sum}
 
 *** Test Cases ***

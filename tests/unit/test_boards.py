@@ -19,11 +19,12 @@ from pathlib import Path
 
 import pytest
 
+from lab import boards
 from lab.paths import ROOT
 
 CONFIGS = ROOT / "buildroot-external/configs"
-KERNEL = ROOT / "buildroot-external/kernel"
-BOARDS = ("x86_64", "rpi5")
+
+BOARDS = boards.names()
 MIB = 1 << 20
 # Options of config.txt that the Raspberry Pi 5's boot loader documents and we use
 CONFIG_TXT = {
@@ -67,15 +68,20 @@ def test_defconfig_is_short(board: str) -> None:
 @pytest.mark.parametrize("board", BOARDS)
 def test_kernel_fragment(board: str) -> None:
     """No option twice, unless the board takes back what is common."""
-    common, own = options(KERNEL / "common.config"), options(KERNEL / f"{board}.config")
+    files = [ROOT / "board" / name / "kernel.config" for name in ("common", board)]
+    common, own = (options(file) for file in files)
     assert len(set(common)) == len(common)
     assert len(set(own)) == len(own)
-    text = (KERNEL / "common.config").read_text() + (KERNEL / f"{board}.config").read_text()
+    text = "".join(file.read_text() for file in files)
     same = [name for name in own if len(set(re.findall(rf"(?m)^{name}=.*$", text))) == 1]
     assert not set(common) & set(same), "the same twice"
 
 
-@pytest.mark.parametrize("path", sorted(CONFIGS.iterdir()), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    sorted([*CONFIGS.iterdir(), *(ROOT / "board").glob("*/debug-*.config")]),
+    ids=lambda path: path.name,
+)
 def test_buildroot_knows_the_options(path: Path) -> None:
     """A name that Buildroot dropped would be ignored in silence."""
     files = [*tree().rglob("Config*"), *(ROOT / "package").rglob("Config.in")]
@@ -118,12 +124,13 @@ class Disk:
 
     @classmethod
     def open(cls, path: Path, real: bool) -> Disk:
-        """Reads the partition table; the root slots' type tells the board."""
+        """Reads the partition table; the file's name tells the board."""
         command = ["sfdisk", "--json", str(path)]
         table = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
         partitions = {entry["name"]: entry for entry in table["partitiontable"]["partitions"]}
-        arm = partitions["root-a"]["type"] == "B921B045-1DF0-41C3-AF44-4C6F280D3FAE"
-        return cls(path, "rpi5" if arm else "x86_64", partitions, real)
+        board = boards.of_image(path)
+        assert board, f"{path} is no cairn-BOARD.img"
+        return cls(path, board.name, partitions, real)
 
     def boot(self, name: str) -> bytes:
         """A file of the boot partition."""
@@ -155,6 +162,10 @@ def made_up(board: str, directory: Path) -> Path:
     (directory / "Image").write_bytes(bytes(56) + b"ARM\x64" + bytes(4 * MIB))
     device_tree(directory / "bcm2712-rpi-5-b.dtb", "Raspberry Pi 5")
     device_tree(directory / "bcm2712-d-rpi-5-b.dtb", "Raspberry Pi 5 D0")
+    for source in boards.read(board).boot_files.values():
+        if source and not (directory / source).exists():
+            (directory / source).parent.mkdir(parents=True, exist_ok=True)
+            (directory / source).write_bytes(bytes(4 * MIB))
     (directory / "rootfs.erofs").write_bytes(b"root" * (MIB // 4))
     environment = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
     command = [str(ROOT / "board/common/post-image.sh"), str(directory), board]
@@ -217,8 +228,8 @@ def test_same_inputs_same_image(board: str, tmp_path: Path) -> None:
     assert same_bytes(first, second)
 
 
-IMAGE = re.search(r"cairn-(x86_64|rpi5)\.img$", os.environ.get("CAIRN_IMAGE", ""))
-REAL = [f"image-{IMAGE[1]}"] if IMAGE else []
+IMAGE = boards.of_image(Path(os.environ.get("CAIRN_IMAGE", "")))
+REAL = [f"image-{IMAGE.name}"] if IMAGE else []
 DISKS = [*BOARDS, *REAL]
 PI = [name for name in DISKS if name.endswith("rpi5")]
 PC = [name for name in DISKS if name.endswith("x86_64")]
@@ -242,14 +253,16 @@ def test_partitions(disk: Disk) -> None:
     slots = [disk.partitions[name] for name in ("root-a", "root-b")]
     assert slots[0]["size"] == slots[1]["size"]
     assert slots[0]["type"] == slots[1]["type"]
+    assert str(slots[0]["type"]).lower() == boards.read(disk.board).meta["ROOT_TYPE"]
     assert disk.partitions["boot"]["type"] == "C12A7328-F81F-11D2-BA4B-00A0C93EC93B"
 
 
 @pytest.mark.parametrize("disk", DISKS, indirect=True)
 def test_command_line(disk: Disk) -> None:
     """root= names a partition that the image has, and holds an erofs file system."""
-    if disk.board == "rpi5":
-        text = disk.boot("slot-a/cmdline.txt").decode()
+    meta = boards.read(disk.board).meta
+    if meta["QEMU_CMDLINE"]:
+        text = disk.boot(meta["QEMU_CMDLINE"]).decode()
         assert len(text.splitlines()) == 1, "the firmware reads the first line only"
     else:
         entry = disk.boot("loader/entries/cairn-a+3.conf").decode()
@@ -267,33 +280,17 @@ def test_command_line(disk: Disk) -> None:
 @pytest.mark.parametrize("disk", DISKS, indirect=True)
 def test_boot_partition(disk: Disk) -> None:
     """Exactly the files that the firmware, the loader and the user need."""
-    ours = {
-        "x86_64": {
-            "EFI/BOOT/BOOTX64.EFI",
-            "loader/loader.conf",
-            "loader/entries/cairn-a+3.conf",
-            "slot-a/linux",
-        },
-        "rpi5": {
-            "config.txt",
-            "slot-a/kernel_2712.img",
-            "slot-a/cmdline.txt",
-            "slot-a/bcm2712-rpi-5-b.dtb",
-            "slot-a/bcm2712d0-rpi-5-b.dtb",
-        },
-    }
-    assert disk.boot_names() == ours[disk.board] | {"node.conf"}
+    assert disk.boot_names() == boards.read(disk.board).boot_files.keys() | {"node.conf"}
     assert disk.boot("node.conf") == (ROOT / "board/common/node.conf").read_bytes()
 
 
 @pytest.mark.parametrize("disk", DISKS, indirect=True)
 def test_kernel(disk: Disk) -> None:
     """The magic numbers that the firmware looks for; neither empty nor absurdly large."""
+    kernel = disk.boot(boards.read(disk.board).meta["KERNEL"])
     if disk.board == "rpi5":
-        kernel = disk.boot("slot-a/kernel_2712.img")
         assert kernel[56:60] == b"ARM\x64"
-    else:
-        kernel = disk.boot("slot-a/linux")
+    elif disk.board == "x86_64":
         assert kernel[0x1FE:0x200] == b"\x55\xaa"
         assert kernel[0x202:0x206] == b"HdrS"
         assert disk.boot("EFI/BOOT/BOOTX64.EFI")[:2] == b"MZ"

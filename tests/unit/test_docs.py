@@ -103,7 +103,11 @@ SENTENCE = re.compile(r"""(?:"(?:! )?|^say\t[^\t]+\t)((?:[A-Z]|bitcoind |node\.c
 def test_sentences_of_the_screen(speaker: str) -> None:
     """The owner's page has the beginning of each sentence that the screen may show."""
     page = re.sub(r"[*`]", "", (ROOT / DOCS / "use/troubleshoot.md").read_text())
-    for line in (ROOT / "overlay/usr" / speaker).read_text().splitlines():
+    script = (ROOT / "overlay/usr" / speaker).read_text()
+    # words after words, and text that is continued: one sentence
+    script = re.sub(r' ?" \\\n\s*" ?', " ", script)
+    script = re.sub(r'\b(\w+)=("[^"\n]*)"\n\s*\1="\$\1 ', r"\1=\2 ", script)
+    for line in script.splitlines():
         # drop() says why a line of node.conf is left out
         if line.lstrip().startswith("#") or "drop(" in line:
             continue

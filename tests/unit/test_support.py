@@ -31,9 +31,9 @@ def run(
 
 
 def fake_repo(root: Path, tmp_path: Path, source_env: str | None = None) -> Path:
-    """A copy of support/ and package/ with, if given, another source.env."""
+    """A copy of support/, package/ and board/ with, if given, another source.env."""
     repo = tmp_path / "repo"
-    for name in ("support", "package"):
+    for name in ("support", "package", "board"):
         shutil.copytree(root / name, repo / name)
     if source_env is not None:
         (repo / ENV_FILE).write_text(source_env)

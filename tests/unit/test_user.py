@@ -17,7 +17,7 @@ from tests import run as runner
 
 #: PATH of a normal user on Debian, as /etc/profile sets it.
 USER_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games"
-FOLDERS = ("support", "package", "patches", "buildroot-external", "bench")
+FOLDERS = ("support", "package", "patches", "buildroot-external", "board", "bench")
 #: Somebody who is not root: a stranger to what the tests make, or a normal user who runs them.
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] * (os.geteuid() == 0)
 

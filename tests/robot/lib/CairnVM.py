@@ -20,6 +20,7 @@ from robot.api import logger
 from robot.api.deco import keyword, library
 from robot.libraries.BuiltIn import BuiltIn
 
+from lab import boards
 from lab.guest_shell import GuestShellError, Result, kernel_options
 from lab.machine import Machine, run_host
 from lab.parsing import exposure, kernel_options_lost, listening_sockets, mebibytes
@@ -78,7 +79,10 @@ class CairnVM:
         if not image.is_file():
             raise AssertionError(f"the image {image} does not exist; run 'make devimage'")
         self.machine.new_disk(image, ROOT / "out/robot/vm" / name, disk_size)
-        options = ["--memory", str(memory), "--smp", str(smp), "--append", kernel_options(screen)]
+        options = ["--memory", str(memory), "--smp", str(smp)]
+        if board := boards.of_image(image):  # the copy's name does not say it
+            options += ["--board", board.name]
+        options += ["--append", kernel_options(screen)]
         if feeder is not None:
             options += ["--feeder", str(feeder)]
         self.machine.options = options
@@ -270,10 +274,10 @@ class CairnVM:
 
     @keyword
     def kernel_options_lost(self) -> list[str]:
-        """Options of buildroot-external/kernel that the running kernel does not have."""
-        board = {"x86_64": "x86_64", "aarch64": "rpi5"}[self.guest("uname -m")]
-        directory = ROOT / "buildroot-external/kernel"
-        wanted = "".join((directory / f"{name}.config").read_text() for name in ("common", board))
+        """Options of board/*/kernel.config that the running kernel does not have."""
+        board = self.guest(". /etc/os-release && echo $VARIANT_ID")
+        files = (ROOT / "board" / name / "kernel.config" for name in ("common", board))
+        wanted = "".join(file.read_text() for file in files)
         return kernel_options_lost(wanted, self.guest("zcat /proc/config.gz"))
 
     @keyword

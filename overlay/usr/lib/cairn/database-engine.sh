@@ -62,8 +62,9 @@ database_reserve() {
 	case ${engine:-$database_engine} in
 	lmdb*)
 		database_reserve=26624
-		database_need="in LMDB mainnet's coins alone need about 26 GiB and will not fit: use a disk of 64 GB"
-		database_need="$database_need or more, or LevelDB (take dbbackend=lmdb out of node.conf; if the coins are"
+		database_need="in LMDB mainnet's coins alone need about 26 GiB and will not fit:"
+		database_need="$database_need use a disk of 64 GB or more, or LevelDB"
+		database_need="$database_need (take dbbackend=lmdb out of node.conf; if the coins are"
 		database_need="$database_need in LMDB already, systemctl start node-convert@leveldb)"
 		;;
 	*)
@@ -77,7 +78,8 @@ database_reserve() {
 database_options() {
 	database_engine "$@"
 	option dbbackend "$database_engine" "$database_reason"
-	option dbsync flush "a finished flush is on the disk before blocks are pruned; what came after it is fetched again"
-	[ "$database_engine" != lmdb ] ||
-		option dbmapsize "$database_map" "$database_map MiB: LMDB's file is enlarged by at least this, allocated at once"
+	option dbsync flush "a finished flush is on the disk before blocks are pruned;" \
+		"what came after it is fetched again"
+	[ "$database_engine" != lmdb ] || option dbmapsize "$database_map" \
+		"$database_map MiB: LMDB's file is enlarged by at least this, allocated at once"
 }

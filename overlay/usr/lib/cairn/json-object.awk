@@ -11,7 +11,8 @@ function string(    c, from) {
 		if (c == "\\") {
 			c = substr(text, ++at, 1)
 			if (c == "u") {
-				if (substr(text, at + 1, 4) !~ /^[0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F]$/) return 0
+				if (substr(text, at + 1, 4) !~ \
+					/^[0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F]$/) return 0
 				at += 4
 			} else if (c == "" || !index("\"\\/bfnrt", c)) return 0
 		}

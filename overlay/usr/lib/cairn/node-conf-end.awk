@@ -34,7 +34,8 @@ function check_repeats(    i, key, j) {
 					continue
 				}
 				if (is(j, "private") && list_section[j] != kept_section[i]) {
-					drop(i, "Core adds it to line " line_of_list[j] "; write all " j " lines in one section")
+					drop(i, "Core adds it to line " line_of_list[j] \
+						"; write all " j " lines in one section")
 					continue
 				}
 			} else {
@@ -51,7 +52,11 @@ function work_out(    i, pass) {
 	split("", now); split("", where); split("", all)
 	for (pass = 1; pass <= 2; pass++) for (i = 1; i <= count; i++) {
 		if (gone[i] || kept_section[i] != (pass == 1 ? chain : "")) continue
-		if (!(kept[i] in now)) { now[kept[i]] = kept_value[i]; where[kept[i]] = i; all[kept[i]] = "," }
+		if (!(kept[i] in now)) {
+			now[kept[i]] = kept_value[i]
+			where[kept[i]] = i
+			all[kept[i]] = ","
+		}
 		all[kept[i]] = all[kept[i]] kept_value[i] ","
 	}
 }
@@ -67,11 +72,12 @@ function clash(option, why,    i) {
 }
 function other_than_onion_proxy() { return has("proxy") && all["proxy"] ~ /,[^,=]+,/ }
 
-# What bitcoind would end with, for reasons that lie in two lines (Core: AppInitParameterInteraction,
-# AppInitMain).
+# What bitcoind would end with, for reasons that lie in two lines (Core:
+# AppInitParameterInteraction, AppInitMain).
 function check_together(    nets, listening, n, words, i) {
 	work_out()
-	# Core asks them whatever networkactive says (StartMapPort, TorController, ThreadI2PAcceptIncoming).
+	# Core asks them whatever networkactive says (StartMapPort, TorController,
+	# ThreadI2PAcceptIncoming).
 	if (val("networkactive") == "0") {
 		n = split("natpmp listenonion i2pacceptincoming", words, " ")
 		for (i = 1; i <= n; i++) if (val(words[i]) == "1") clash(words[i],
@@ -158,23 +164,31 @@ function check_memory(    n, i, words, names) {
 	if (cut != "") {
 		cut_why = "node.conf ends before the last good one did and looks cut short."
 		if (remembered != "" || cut_was_private()) network = "off"
-		note(cut_why (network == "off" ? " The network is off." : "") " Copy the whole file to the boot partition again; if you took lines off its end on purpose, write a line such as \"# end\" at the end. Then restart.")
+		note(cut_why (network == "off" ? " The network is off." : "") \
+			" Copy the whole file to the boot partition again; if you took lines off its end" \
+			" on purpose, write a line such as \"# end\" at the end. Then restart.")
 	}
 	if (network == "off" && closer)
-		note("The network is off: line " closer " of node.conf may have been meant to keep the node private. Correct that line and restart.")
+		note("The network is off: line " closer " of node.conf may have been meant" \
+			" to keep the node private. Correct that line and restart.")
 	else if (!good && network != "off" && forgotten) {
 		network = "off"
-		note("The network is off: what the last good node.conf had to keep the node private cannot be read any more. Save a node.conf in which every line can be used, and restart.")
+		note("The network is off: what the last good node.conf had to keep the node private" \
+			" cannot be read any more." \
+			" Save a node.conf in which every line can be used, and restart.")
 	} else if (!good && network != "off") {
 		n = split(remembered, words, " ")
 		for (i = 1; i <= n; i++) if (!(words[i] in now)) {
 			network = "off"
-			note("The network is off: the last good node.conf had " words[i] "=, which is not there now. Restore it, or save a file in which every line can be used, and restart.")
+			note("The network is off: the last good node.conf had " words[i] \
+				"=, which is not there now." \
+				" Restore it, or save a file in which every line can be used, and restart.")
 			break
 		}
 	}
 	if (network == "outbound")
-		note("Nobody can connect to this node: line " closer " of node.conf may have been meant to restrict that. Correct that line and restart.")
+		note("Nobody can connect to this node: line " closer " of node.conf may have been meant" \
+			" to restrict that. Correct that line and restart.")
 	if (absent != "") note(absent)
 	if (network != "off") check_sections()
 }
@@ -182,9 +196,12 @@ function check_memory(    n, i, words, names) {
 function check_sections(    i, told) {
 	for (i = 1; i <= count; i++) {
 		if (gone[i] || kept_section[i] == "" || kept_section[i] == chain || kept[i] in now ||
-			kept[i] in told || !is(kept[i], "private") || !restricts(kept[i], kept_value[i])) continue
+			kept[i] in told || !is(kept[i], "private") ||
+			!restricts(kept[i], kept_value[i])) continue
 		told[kept[i]] = 1
-		note("Line " kept_nr[i] " of node.conf, " shown(i) ", counts on " kept_section[i] " only; this node runs on " chain " without it. Write it above the sections if it is meant for every chain.")
+		note("Line " kept_nr[i] " of node.conf, " shown(i) ", counts on " kept_section[i] \
+			" only; this node runs on " chain " without it." \
+			" Write it above the sections if it is meant for every chain.")
 	}
 }
 END {
@@ -192,7 +209,8 @@ END {
 		absent = "node.conf is empty; the node runs with its defaults."
 	if (chain == "") chain = "main"
 	# what bitcoin_conf says in their place
-	split("networkactive listen bind whitebind listenonion natpmp i2pacceptincoming externalip", words, " ")
+	split("networkactive listen bind whitebind listenonion natpmp i2pacceptincoming externalip",
+		words, " ")
 	for (i in words) closing[words[i]] = 1
 	if (network == "") network = "on"
 	for (i = 1; i <= lates; i++) {
@@ -203,7 +221,8 @@ END {
 	check_together()
 	check_memory()
 	if (rejects > most_rejected)
-		note("node.conf has " rejects - most_rejected " more lines that cannot be used; is it the right file?")
+		note("node.conf has " rejects - most_rejected \
+			" more lines that cannot be used; is it the right file?")
 
 	print "chain " chain
 	print "chain-directory " (chain == "main" ? "" : chain == "test" ? "/testnet3" : "/" chain)
@@ -214,7 +233,8 @@ END {
 	if (ignored != "") print "prune-doubt " ignored
 	else if (cut != "") print "prune-doubt " cut_why
 	else if (doubt && val("prune") != "0")
-		print "prune-doubt Line " doubt " of node.conf may have been meant to be about prune and cannot be used."
+		print "prune-doubt Line " doubt \
+			" of node.conf may have been meant to be about prune and cannot be used."
 	else if ("prune" in now && val("prune") != "kept") print "prune " val("prune")
 	# what it asks for once may have been taken out, or be another line's beginning
 	if (cut == "" && val("reindex") == "1") print "once reindex"

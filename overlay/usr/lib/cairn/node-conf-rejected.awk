@@ -64,7 +64,8 @@ function known_word(word,    option) {
 	return 0
 }
 # maxconnections=O: no connections at all. Core reads all that does not begin with a number as 0
-# (LocaleIndependentAtoi), "many" and "20" with quotes, too: the node would not be more open with it.
+# (LocaleIndependentAtoi), "many" and "20" with quotes, too: the node would not be more open with
+# it.
 function zero_connections(key, body,    name) {
 	name = bare(key)
 	gsub(/[^a-z0-9]/, "", name)

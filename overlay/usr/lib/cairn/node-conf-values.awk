@@ -11,7 +11,8 @@ function trim(text) {
 # Leading zeros are refused: some programs read them as octal.
 function ipv4(text,    parts, i) {
 	if (split(text, parts, ".") != 4) return 0
-	for (i = 1; i <= 4; i++) if (parts[i] !~ /^(0|[1-9][0-9]?[0-9]?)$/ || parts[i] + 0 > 255) return 0
+	for (i = 1; i <= 4; i++)
+		if (parts[i] !~ /^(0|[1-9][0-9]?[0-9]?)$/ || parts[i] + 0 > 255) return 0
 	return 1
 }
 function ipv6(text,    parts, i, n, gaps, copy) {
@@ -72,7 +73,8 @@ function socket(text, names) {
 # -- values of bitcoind's options ------------------------------------------------------
 function fault_of_int(name, value) {
 	if (value !~ /^(0|-?[1-9][0-9]*)$/ || length(value) > 12 || value + 0 < least[name] + 0 ||
-		value + 0 > largest[name] + 0) return "takes a whole number from " least[name] " to " largest[name]
+		value + 0 > largest[name] + 0)
+		return "takes a whole number from " least[name] " to " largest[name]
 	if (name == "prune" && value + 0 > 1 && value + 0 < 550)
 		return "takes 0 (keep all), 1 (by hand) or at least 550 (MiB)"
 	return ""
@@ -125,7 +127,8 @@ function fault_of_zmq(value) {
 		sub(/^.*:/, "", value)
 		if (good_port(value)) return ""
 	}
-	return "ZeroMQ has no password and stays on loopback: write tcp://127.0.0.1:28332 and use ssh -L from your computer"
+	return "ZeroMQ has no password and stays on loopback: write tcp://127.0.0.1:28332" \
+		" and use ssh -L from your computer"
 }
 
 function value_fault(name, value,    how) {
@@ -140,16 +143,19 @@ function value_fault(name, value,    how) {
 	if (how == "money") return fault_of_money(value)
 	if (how == "size") return value ~ /^[0-9]+[kKmMgGtT]?$/ && length(value) <= 9 ? "" : \
 		"takes a number, with k, M, G or T behind it"
-	if (how == "chain") return value in chains ? "" : "takes main, test, testnet4, signet or regtest"
+	if (how == "chain") return value in chains ? "" : \
+		"takes main, test, testnet4, signet or regtest"
 	if (how == "net") return value ~ /^(ipv4|ipv6|onion|i2p|cjdns)$/ ? "" : \
 		"takes ipv4, ipv6, onion, i2p or cjdns"
-	if (how == "socket") return socket(value, 1) ? "" : "takes an address, such as 192.168.1.60:8333"
+	if (how == "socket") return socket(value, 1) ? "" : \
+		"takes an address, such as 192.168.1.60:8333"
 	if (how == "listen") return fault_of_listen(name, value)
 	if (how == "peer") return value ~ /^[][A-Za-z0-9.:\/@,=_%-]+$/ ? "" : \
 		"takes an address, such as 192.168.1.60:8333"
 	if (how == "zmq") return fault_of_zmq(value)
 	if (how == "wallet") return value ~ /^\// || value ~ /["']/ || value ~ /(^|\/)\.\.?(\/|$)/ ? \
-		"takes the name of a wallet in the node's wallet folder, without quotes, / in front or .. in it" : ""
+		"takes the name of a wallet in the node's wallet folder," \
+		" without quotes, / in front or .. in it" : ""
 	if (how == "blockfile") return value ~ /^\/(boot|var\/lib\/bitcoind)\/[A-Za-z0-9._\/-]+$/ &&
 		value !~ /(^|\/)\.\.(\/|$)/ ? "" : "takes a file below /boot or /var/lib/bitcoind"
 	if (how == "login") return value ~ /^[^:$]+:[^:$]+\$[^:$]+$/ ? "" : \

@@ -76,7 +76,12 @@ function own_key(nr, line, name, value,    why) {
 		add("filesystem " value)
 	} else if (name == "sshkey") {
 		sub(/[ \t]+/, " ", value)
-		if (value !~ /^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-ssh-ed25519@openssh\.com|sk-ecdsa-sha2-nistp256@openssh\.com) AAAA[A-Za-z0-9+\/]+=*([ \t].*)?$/ || length(value) < 68) {
+		why = value
+		sub(/ .*/, "", why)
+		if (!index(" ssh-ed25519 ssh-rsa ecdsa-sha2-nistp256 ecdsa-sha2-nistp384" \
+			" ecdsa-sha2-nistp521 sk-ssh-ed25519@openssh.com" \
+			" sk-ecdsa-sha2-nistp256@openssh.com ", " " why " ") ||
+			value !~ /^[^ ]+ AAAA[A-Za-z0-9+\/]+=*([ \t].*)?$/ || length(value) < 68) {
 			reject(nr, line, "not an OpenSSH public key; paste the one line of your .pub file")
 			return
 		}
@@ -86,7 +91,8 @@ function own_key(nr, line, name, value,    why) {
 		add("sshkey " value)
 	} else if (name == "ip") {
 		if (!own_address(value)) {
-			reject(nr, line, "write an address of this machine with its prefix, such as 192.168.1.50/24")
+			reject(nr, line,
+				"write an address of this machine with its prefix, such as 192.168.1.50/24")
 			return
 		}
 		have_ip = 1
@@ -123,14 +129,18 @@ function fault(    negated) {
 		if (value == "true") value = "1"
 		else if (value == "false") value = "0"
 	}
-	if (name in own) return index(own[name], "|" value "|") ? "" : "not for node.conf: " reason[name]
+	if (name in own) return index(own[name], "|" value "|") ? "" : \
+		"not for node.conf: " reason[name]
 	if (kind[name] == "net" || kind[name] == "proxy") value = tolower_net(value)
 	if (kind[name] == "int") {
 		sub(/^0+/, "", value)
 		if (value !~ /^[0-9-]/) value = "0" value
 	}
 	if (name ~ /^(proxy|onion|connect)$/ && value == "0") value = "no"
-	if (value == "no" && (negated || name ~ /^(proxy|onion|connect)$/)) { value = "\001"; return "" }
+	if (value == "no" && (negated || name ~ /^(proxy|onion|connect)$/)) {
+		value = "\001"
+		return ""
+	}
 	return value_fault(name, value)
 }
 # Does a value have a second NAME= in it, as where a line end was lost?
@@ -164,7 +174,8 @@ function read_line(nr, line,    text, why) {
 		section = substr(text, 2, length(text) - 2)
 		skipping = text !~ /\]$/ || !(section in chains)
 		if (skipping) reject(nr, line,
-			"unknown section; its lines are ignored, too. Use [main], [test], [testnet4], [signet] or [regtest]")
+			"unknown section; its lines are ignored, too." \
+			" Use [main], [test], [testnet4], [signet] or [regtest]")
 		return
 	}
 	if (skipping) { reject(nr, line, "stands in an unknown section"); return }

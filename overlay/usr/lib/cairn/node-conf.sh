@@ -21,15 +21,23 @@ node_conf_parse() {
 			"$1"/boot/[Ff][Ss][Cc][Kk]*.[Rr][Ee][Cc]; do
 			[ ! -e "$other" ] || lost=$(printf %s "${other##*/}" | tr -cd ' -[]-~' | cut -c1-60)
 		done
-		[ -z "$lost" ] || absent="$absent, but $lost, which may be it. The network is off: rename that file to node.conf, or remove it, and restart."
-		if awk '$5 == "/boot" { seen = 1 } END { exit seen }' "$1/proc/self/mountinfo" 2>/dev/null; then
-			absent="The boot partition, with node.conf, is not there; restart, and replace the disk if that does not help"
+		if [ -n "$lost" ]; then
+			absent="$absent, but $lost, which may be it. The network is off:"
+			absent="$absent rename that file to node.conf, or remove it, and restart."
+		fi
+		if awk '$5 == "/boot" { seen = 1 } END { exit seen }' \
+			"$1/proc/self/mountinfo" 2>/dev/null; then
+			absent="The boot partition, with node.conf, is not there;"
+			absent="$absent restart, and replace the disk if that does not help"
 			lost=1
 			for known_before in "$1"/var/lib/cairn/private \
 				"$1"/var/lib/cairn/node.conf "$1"/var/lib/cairn/prune.*; do
 				[ ! -e "$known_before" ] || lost=""
 			done
-			[ -z "$lost" ] || absent="$absent. The network is off, as nothing is known of what node.conf said."
+			if [ -n "$lost" ]; then
+				absent="$absent. The network is off, as nothing is known of what"
+				absent="$absent node.conf said."
+			fi
 		fi
 		[ -n "$lost" ] || absent="$absent; the node runs with its defaults."
 	elif [ ! -f "$2" ] || ! cat "$2" >"$3/raw" 2>/dev/null; then
@@ -37,7 +45,8 @@ node_conf_parse() {
 	elif size=$(wc -c <"$3/raw") && [ "$size" -gt 65536 ]; then # a thousand times the template
 		ignored="node.conf is larger than 64 KiB and is ignored as a whole; is it the right file?"
 	elif [ "$(tr -d '\000' <"$3/raw" | wc -c)" -ne "$size" ]; then
-		ignored="node.conf is not a text file and is ignored as a whole; save it as plain UTF-8 text."
+		ignored="node.conf is not a text file and is ignored as a whole;"
+		ignored="$ignored save it as plain UTF-8 text."
 	else
 		input=$3/raw
 		last=$1/var/lib/cairn/node.conf
@@ -58,10 +67,11 @@ node_conf_parse() {
 		forgotten=1
 	fi
 	LC_ALL=C awk -v table="$node_conf_here/../../share/cairn/options.tsv" -v known="${4-}" \
-		-v ignored="$ignored" -v absent="$absent" -v remembered="$remembered" -v archives="$archives" \
-		-v cut="$cut" -v lost="$lost" -v forgotten="$forgotten" \
+		-v ignored="$ignored" -v absent="$absent" -v remembered="$remembered" \
+		-v archives="$archives" -v cut="$cut" -v lost="$lost" -v forgotten="$forgotten" \
 		-f "$node_conf_here/node-conf-values.awk" -f "$node_conf_here/node-conf-end.awk" \
-		-f "$node_conf_here/node-conf-rejected.awk" -f "$node_conf_here/node-conf.awk" "$input" >"$3/records" || {
+		-f "$node_conf_here/node-conf-rejected.awk" -f "$node_conf_here/node-conf.awk" \
+		"$input" >"$3/records" || {
 		why="node.conf could not be read because of an error of Cairn's own."
 		printf '%s\n' 'chain main' 'chain-directory ' 'network off' "prune-doubt $why" \
 			"note $why The network is off; please report it with your node.conf." >"$3/records"
@@ -112,7 +122,8 @@ remember_private() {
 	if ! grep -q '^good 1$' "$2"; then
 		# not as it was written: it stays, and with it the doubt
 		[ -n "$before" ] || [ ! -e "$memory" ] || return 0
-		private=$(printf '%s %s' "$before" "$private" | tr -s ' ' '\n' | sort -u | paste -s -d ' ' - | sed 's/^ *//')
+		private=$(printf '%s %s' "$before" "$private" | tr -s ' ' '\n' | sort -u |
+			paste -s -d ' ' - | sed 's/^ *//')
 	fi
 	if [ -z "$private" ]; then
 		[ ! -e "$memory" ] || { rm -f "$memory" && sync "${memory%/*}"; }

@@ -1,4 +1,4 @@
-# shellcheck shell=sh disable=SC2034,SC2154 # its variables are for who sources it, one is memory.sh's
+# shellcheck shell=sh disable=SC2034,SC2154 # variables for who sources it; one is memory.sh's
 # How much of the blocks is kept. Sourced by node-tune, after database-engine.sh and memory.sh.
 #
 # What is deleted is gone, so nothing is deleted in doubt. bitcoind-started notes what bitcoind
@@ -25,7 +25,8 @@ prune_target() {
 	if remembered_prune "$memory"; then
 		before=$remembered_line
 	elif [ -e "$memory" ]; then
-		before=1 torn="What this node has noted of the blocks that it keeps cannot be read; write prune= with a value into node.conf."
+		before=1 torn="What this node has noted of the blocks that it keeps cannot be read;"
+		torn="$torn write prune= with a value into node.conf."
 	fi
 	if [ -n "$wanted" ]; then
 		prune_target=$wanted
@@ -35,7 +36,8 @@ prune_target() {
 	if [ "$before" = 0 ]; then
 		prune_target=0
 		prune_reason="all blocks were kept before, and node.conf does not say otherwise"
-		note "${doubt:+$doubt }This node keeps all blocks, as before; write prune=0 or another value into node.conf."
+		note "${doubt:+$doubt }This node keeps all blocks, as before;" \
+			"write prune=0 or another value into node.conf."
 		return 0
 	fi
 	why=""

@@ -29,7 +29,11 @@ data_device() {
 # device; data_device comes first. Refused discards are no failure: they lose nothing.
 device_errors() {
 	[ -n "$partition" ] || return 0
-	grep -E "error, dev $disk,|Buffer I/O error on dev $disk|EXT4-fs error \(device $partition\)|(EXT4|F2FS)-fs \($partition\):.*([Rr]emounting|I/O|data loss|[Cc]heckpoint error|inconsistent|corrupt)|Aborting journal on device $partition|JBD2: .*(error|fail).*$partition" |
+	grep -E -e "error, dev $disk,|Buffer I/O error on dev $disk" \
+		-e "EXT4-fs error \(device $partition\)" \
+		-e "(EXT4|F2FS)-fs \($partition\):.*([Rr]emounting|I/O|data loss)" \
+		-e "(EXT4|F2FS)-fs \($partition\):.*([Cc]heckpoint error|inconsistent|corrupt)" \
+		-e "JBD2: .*(error|fail).*$partition|Aborting journal on device $partition" |
 		grep -vE 'DISCARD|WRITE_ZEROES|SECURE_ERASE|operation not supported'
 }
 
@@ -79,7 +83,10 @@ doubt() {
 	echo "$2" >>"$1/run/cairn/bitcoind.doubts"
 	[ "$(wc -l <"$1/run/cairn/bitcoind.doubts")" -ge 5 ] || return 0
 	rm -f "$1/run/cairn/bitcoind.doubts"
-	hold "$1" "bitcoind ended 5 times since the boot over what may be damage (last: $2) and was not found to be; it stays stopped, and nothing has been changed. The machine's memory or the card may be failing. A reboot tries again; to have the chain fetched anew, put reindex=1 into node.conf."
+	hold "$1" "bitcoind ended 5 times since the boot over what may be damage (last: $2)" \
+		"and was not found to be; it stays stopped, and nothing has been changed." \
+		"The machine's memory or the card may be failing. A reboot tries again;" \
+		"to have the chain fetched anew, put reindex=1 into node.conf."
 }
 
 # put_file FILE: standard input becomes FILE, whole or not at all. The unit's umask hides
@@ -90,17 +97,20 @@ put_file() {
 	mv "$1.new" "$1"
 }
 
-# report ROOT SENTENCE: one printable line for the status screen, and the journal
+# report ROOT WORDS...: joins them by blanks to one printable line for the status screen, and
+# the journal
 report() {
-	set -- "$1" "$(printf '%s' "$2" | LC_ALL=C tr -c ' -~' '?')"
-	printf '%s\n' "$2" | put_file "$1/run/cairn/bitcoind.report"
-	printf '%s\n' "$2"
+	report_root=$1
+	shift
+	set -- "$(printf '%s' "$*" | LC_ALL=C tr -c ' -~' '?')"
+	printf '%s\n' "$1" | put_file "$report_root/run/cairn/bitcoind.report"
+	printf '%s\n' "$1"
 }
-# hold ROOT SENTENCE: reports it, keeps bitcoind stopped and ends the script
+# hold ROOT WORDS...: reports them, keeps bitcoind stopped and ends the script
 hold() {
 	: >"$1/run/cairn/bitcoind.hold"
 	rm -f "$1/run/cairn/bitcoind.until-up"
-	report "$1" "$2"
+	report "$@"
 	exit 0
 }
 
@@ -111,11 +121,16 @@ damaged() {
 	rm -f "$1/run/cairn/bitcoind.until-up"
 	if rebuild_recent "$1"; then
 		on=$(date -u -d "@$rebuild_begun" +%Y-%m-%d 2>/dev/null) || on="lately"
-		hold "$1" "A database is damaged again ($2), after it was rebuilt already (begun $on): the card or disk is probably failing; bitcoind stays stopped. $3 To rebuild once more on this one, put reindex=1 into node.conf and reboot."
+		hold "$1" "A database is damaged again ($2), after it was rebuilt already (begun $on):" \
+			"the card or disk is probably failing; bitcoind stays stopped. $3" \
+			"To rebuild once more on this one, put reindex=1 into node.conf and reboot."
 	fi
 	begin_rebuild "$1" "$2" ||
-		hold "$1" "A database is damaged ($2) and the data partition cannot be written; bitcoind stays stopped. $3"
-	report "$1" "A database is damaged ($2); the node rebuilds it now by fetching and checking the chain again, which takes days on a card and hours on a fast disk; wallet and settings are kept."
+		hold "$1" "A database is damaged ($2) and the data partition cannot be written;" \
+			"bitcoind stays stopped. $3"
+	report "$1" "A database is damaged ($2);" \
+		"the node rebuilds it now by fetching and checking the chain again," \
+		"which takes days on a card and hours on a fast disk; wallet and settings are kept."
 	${CAIRN_NODE_CONFIG:-node-config} || :
 	# It has run for this start already, with the small cache of a node at the tip.
 	${CAIRN_SYSTEMCTL:-systemctl} start node-tune.service || :
@@ -129,7 +144,8 @@ damaged() {
 # as is one that cannot be read or is longer than the 12 digits that any shell can count with).
 rebuild_recent() {
 	[ -e "$1/var/lib/cairn/rebuild" ] || return 1
-	rebuild_begun=$(sed -n 's/^begun=\([1-9][0-9]\{0,11\}\)$/\1/p' "$1/var/lib/cairn/rebuild" 2>/dev/null | head -n 1) || rebuild_begun=""
+	rebuild_begun=$(sed -n 's/^begun=\([1-9][0-9]\{0,11\}\)$/\1/p' \
+		"$1/var/lib/cairn/rebuild" 2>/dev/null | head -n 1) || rebuild_begun=""
 	[ -n "$rebuild_begun" ] || return 0
 	[ -e "$1/var/lib/cairn/initial-sync-done" ] || return 0
 	[ $(($(date +%s) - rebuild_begun)) -lt $rebuild_interval ]
@@ -167,13 +183,15 @@ once_begun() {
 	asked=$(sed -n 's/^\(reindex[a-z-]*\)=1$/\1/p' "$once") || asked=""
 	: >"$once" || :
 	if [ -n "$asked" ] && ! printf '%s\n' "$asked" | lasting "$state/reindex-done.$chain"; then
-		echo "$state/reindex-done.$chain cannot be written; take $asked=1 out of node.conf, or the next boot fetches the chain once more."
+		echo "$state/reindex-done.$chain cannot be written;" \
+			"take $asked=1 out of node.conf, or the next boot fetches the chain once more."
 	elif [ -n "$asked" ] && [ "$chain" = main ]; then
 		rm -f "$state/reindex-done" 2>/dev/null || :
 	fi
 	! rebuild_wanted "$1" "$chain" ||
 		{ rm -f "$state/rebuild-wanted" && sync "$state"; } 2>/dev/null ||
-		echo "$state/rebuild-wanted cannot be removed; the next boot rebuilds the chain once more." >&2
+		echo "$state/rebuild-wanted cannot be removed;" \
+			"the next boot rebuilds the chain once more." >&2
 }
 
 # once_done ROOT CHAIN: what the user asked for once and this chain has had: reindex,
@@ -200,7 +218,8 @@ once_forget() {
 wallet_advice() {
 	data=$1/var/lib/bitcoind
 	for depth in 2 3 4; do
-		timeout 10 find "$data" -mindepth $depth -maxdepth $depth -type f -name wallet.dat 2>/dev/null |
+		timeout 10 find "$data" -mindepth $depth -maxdepth $depth \
+			-type f -name wallet.dat 2>/dev/null |
 			head -n 100 | LC_ALL=C sort
 	done | while IFS= read -r file; do
 		# the second line of a name with a line break

@@ -51,7 +51,8 @@ END {
 			if (!up && action[r] !~ /^look:/ && (!failed || others)) continue
 			said = short(line[i])
 			if (action[r] == "again" && warned && !up) { print "ended\t\t" said; exit }
-			print action[r] "\t" put(put(sentence[named[r]], "{said}", said), "{copy}", ENVIRON["copy"]) "\t" said
+			sense = put(put(sentence[named[r]], "{said}", said), "{copy}", ENVIRON["copy"])
+			print action[r] "\t" sense "\t" said
 			exit
 		}
 	}

@@ -1,0 +1,117 @@
+# shellcheck shell=sh
+# Boards are the folders board/*/ that have a file meta. Sourced, not run: by support/common.sh
+# and board/common/post-image.sh, which set ROOT (repository) and die(). Python reads the same
+# files through lab/boards.py.
+
+# boards: their names in alphabetical order, separated by a space.
+boards() (
+	set --
+	for file in "$ROOT"/board/*/meta; do
+		[ ! -f "$file" ] || { file=${file%/meta} && set -- "$@" "${file##*/}"; }
+	done
+	echo "$*"
+)
+
+# is_board NAME: whether there is a board of that name
+is_board() {
+	case ${1:-} in
+	'' | *[!a-z0-9_-]*) return 1 ;;
+	esac
+	[ -f "$ROOT/board/$1/meta" ]
+}
+
+# board_meta NAME: sets BOARD to NAME, and each key of board/keys.tsv to its value in
+# board/NAME/meta. Stops with one sentence that names file and key if one is missing, unknown,
+# there twice, or has a value that its pattern does not allow. Only then the file is sourced:
+# its values have no character with which the shell would do more than assign them.
+board_meta() {
+	is_board "${1:-}" || die "there is no board '${1:-}'; BOARD is one of: $(boards)"
+	BOARD=$1
+	problem=$(LC_ALL=C awk -v file="board/$BOARD/meta" '
+		function stop(sentence) { print file " " sentence; stopped = 1; exit }
+		function check(  name) {
+			name = text
+			sub(/=.*/, "", name)
+			sub(/^[A-Z_]+="/, "", text)
+			sub(/"$/, "", text)
+			if (!(name in pattern))
+				stop("has the key " name ", which board/keys.tsv does not know; correct or remove it")
+			if (name in seen) stop("has the key " name " twice; remove one of them")
+			seen[name] = 1
+			gsub(/[ \t]+/, " ", text)
+			sub(/^ /, "", text)
+			sub(/ $/, "", text)
+			if (text !~ "^(" pattern[name] ")$")
+				stop("has \"" text "\" for " name "; board/keys.tsv says what is allowed")
+		}
+		FNR == 1 { files++ }
+		files == 1 && /^#/ { next }
+		files == 1 {
+			split($0, column, "\t")
+			pattern[column[1]] = column[2]; order[++keys] = column[1]
+			next
+		}
+		open { text = text " " $0 }
+		!open && (/^#/ || /^$/) { next }
+		!open && !/^[A-Z_]+="/ { stop("has a line " FNR " that is not NAME=\"value\"; correct it") }
+		!open { text = $0 }
+		{
+			open = text !~ /^[A-Z_]+="[^"]*"/
+			if (text ~ /[$`\\]/ || (!open && text !~ /^[A-Z_]+="[^"]*"$/))
+				stop("has a line " FNR " that is not NAME=\"value\"; correct it")
+			if (!open) check()
+		}
+		END {
+			if (stopped) exit
+			if (open) stop("has a last value without a quote at its end; add it")
+			for (n = 1; n <= keys; n++)
+				if (!(order[n] in seen))
+					stop("has no key " order[n] "; board/keys.tsv says what it is for")
+		}' "$ROOT/board/keys.tsv" "$ROOT/board/$BOARD/meta")
+	[ -z "$problem" ] || die "$problem"
+	# shellcheck source=board/x86_64/meta
+	. "$ROOT/board/$BOARD/meta"
+}
+
+# host_board: the board of the host lane, the one whose meta has HOST_LANE="yes".
+host_board() {
+	found=""
+	for name in $(boards); do
+		! grep -qx 'HOST_LANE="yes"' "$ROOT/board/$name/meta" || found="$found $name"
+	done
+	case ${found# } in
+	'' | *' '*)
+		die "one board has the host lane," \
+			"and HOST_LANE is \"yes\" in board/*/meta of:${found:- none}"
+		;;
+	*) echo "${found# }" ;;
+	esac
+}
+
+# board_of IMAGE: the board of a disk image. One with a kernel beside it is the host lane's;
+# cairn-NAME.img is of board NAME; any other, such as a copy, is of the one board whose
+# ROOT_TYPE its root partitions have.
+board_of() {
+	if [ -f "$1.vmlinuz" ]; then
+		host_board
+		return
+	fi
+	name=${1##*/cairn-}
+	if [ "cairn-$name" = "${1##*/}" ] && is_board "${name%.img}"; then
+		echo "${name%.img}"
+		return
+	fi
+	# One line a partition, whichever sfdisk
+	type=$(sfdisk --json "$1" | tr -d '\n' | tr '}' '\n' |
+		sed -n 's/.*"type": *"\([^"]*\)".*"name": *"root-a".*/\1/p' |
+		LC_ALL=C tr '[:upper:]' '[:lower:]')
+	found=""
+	for name in $(boards); do
+		! grep -qxF "ROOT_TYPE=\"$type\"" "$ROOT/board/$name/meta" || found="$found $name"
+	done
+	case ${found# } in
+	'') die "the root partitions of $1 have the type '$type', which is ROOT_TYPE in no board/*/meta" ;;
+	*' '*) die "$1 may be an image of several boards; say which with --board:$found" ;;
+	*) echo "${found# }" ;;
+	esac
+}

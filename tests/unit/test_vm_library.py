@@ -93,7 +93,7 @@ def serve(path: Path, directory: Path) -> None:
     """The unit's own command on a UNIX socket, a fresh connection each."""
     unit = configparser.RawConfigParser(strict=False)
     unit.optionxform = str  # type: ignore[assignment,method-assign]
-    unit.read_string(UNIT.read_text())
+    unit.read_string(UNIT.read_text().replace("\\\n", " "))  # a line may go on in the next
     command = shlex.split(unit["Service"]["ExecStart"].replace("$$", "$"))
     command[2] = command[2].replace("/run/guest-shell", str(directory))
     server = socket.socket(socket.AF_UNIX)

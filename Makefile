@@ -94,7 +94,7 @@ check: bootstrap ## the inner loop, 10 minutes at most: lint, unit and hostile, 
 test: bootstrap ## every check; first says how long each stage took here the last time
 	@.venv/bin/python tests/run.py $${ONLY:+--only "$$ONLY"} $${IMAGE:+--image "$$IMAGE"}
 
-lint: bootstrap ## shellcheck, ruff and the rules of the house
+lint: bootstrap ## shellcheck, ruff, mypy and the rules of the house
 	@.venv/bin/python tests/run.py --only lint
 
 unit: bootstrap ## tests of Cairn's own scripts
@@ -128,8 +128,9 @@ bench: bootstrap ## sync a chain with stock Core and with Cairn's in turn: docs/
 
 bench-filesystems: bootstrap ## what a sync writes on ext4 and on f2fs, on a Buildroot image (IMAGE=)
 	@support/core-build --stock
-	@.venv/bin/robot --pythonpath bench --outputdir out/bench/filesystems --variable TIMEOUT_FACTOR:3 \
-		--variable "IMAGE:$${IMAGE:-out/$(HOST_BOARD)/cairn-$(HOST_BOARD).img}" bench/filesystems.robot
+	@.venv/bin/robot --outputdir out/bench/filesystems --variable TIMEOUT_FACTOR:3 \
+		--variable "IMAGE:$${IMAGE:-out/$(HOST_BOARD)/cairn-$(HOST_BOARD).img}" \
+		bench/filesystems.robot
 
 bench-lmdb: bootstrap ## pages that LMDB writes per change, and what a read costs (DIR=)
 	@support/bench-lmdb $${DIR:+"$$DIR"}

@@ -42,10 +42,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from limits import LimitError
-from plan import CHAINS, GROUPS, SCENARIOS, VARIANTS, Scenario, Variant
-from run_node import ROOT, Chain, RunError, binary_of, loader, measure
+from bench.plan import CHAINS, GROUPS, SCENARIOS, VARIANTS, Scenario, Variant
+from bench.run_node import Chain, RunError, binary_of, loader, measure
+from lab.limits import LimitError
+from lab.paths import ROOT
 
 OUT = ROOT / "out/bench"
 
@@ -85,7 +85,7 @@ def machine() -> dict[str, Any]:
 def load(path: Path) -> dict[str, Any]:
     """A JSON file, empty when there is none."""
     try:
-        return json.loads(path.read_text())
+        return dict(json.loads(path.read_text()))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
@@ -107,7 +107,7 @@ def make_chain(name: str, options: tuple[str, ...], folder: Path) -> tuple[Path,
 @contextmanager
 def feeder(path: Path) -> Iterator[int]:
     """The peer that serves the chain; yields its port."""
-    command = [sys.executable, str(ROOT / "bench/feeder.py"), str(path), "--port", "0"]
+    command = [sys.executable, "-m", "lab.block_server", str(path), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
@@ -236,7 +236,8 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="print scenarios and variants")
     options = parser.parse_args()
     if options.list:
-        for item in (*SCENARIOS, *VARIANTS):
+        listed: list[Scenario | Variant] = [*SCENARIOS, *VARIANTS]
+        for item in listed:
             print(f"{item.name:14} {item.title}")
         return 0
     OUT.mkdir(parents=True, exist_ok=True)

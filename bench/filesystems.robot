@@ -5,18 +5,20 @@ Documentation     What a sync hands to the disk with the data partition on ext4 
 ...               The chain, its coins' cache and the card are those of bench/plan.py and, for the
 ...               cache, of node.resource. Variable: CHAIN  another one's name there
 Resource          ${CURDIR}/../tests/robot/resources/node.resource
+Variables         bench.plan
+Variables         lab.limits
 Suite Teardown    Run Keywords    Kill VM    AND    Stop Feeder
 
 *** Variables ***
 ${CHAIN}          small
 ${CONF}           SEPARATOR=\n    networkactive=0    prune=550    ${REGTEST_CONF}
-&{CARD}           &{{dict(limit.split('=') for limit in plan.SD['SLOW_LIMITS'].split(','))}}
+&{CARD}           &{{dict(limit.split('=') for limit in $SD['SLOW_LIMITS'].split(','))}}
 
 *** Keywords ***
 Traffic
-    [Documentation]    What the disk was asked for so far (bench/limits.py).
+    [Documentation]    What the disk was asked for so far (lab/limits.py).
     ${stat}=    Guest    sync && cat /sys/block/vda/stat
-    RETURN    ${{ limits.Traffic.parse($stat) }}
+    RETURN    ${{ $Traffic.parse($stat) }}
 
 Sync
     [Documentation]    From an empty disk to the chain's end; the coins are the stock daemon's.
@@ -35,7 +37,7 @@ Sync
     VAR    ${spent}    ${{ $after - $before }}
     VAR    ${writing}    ${{ $spent.writes / int($CARD['iops-write']) }}
     VAR    ${least}    ${{ max($writing, $spent.written / int($CARD['bps-write'])) }}
-    VAR    &{figures}    MiB=${{ $spent.written / limits.MIB }}    write requests=${spent.writes}
+    VAR    &{figures}    MiB=${{ $spent.written / $MIB }}    write requests=${spent.writes}
     ...    flushes=${spent.flushes}
     ...    s at least on a card=${least}
     FOR    ${unit}    ${value}    IN    &{figures}
@@ -45,7 +47,7 @@ Sync
 
 *** Test Cases ***
 Ext4 And F2fs
-    ${chain}=    Start Bench Feeder    ${FEEDER_PORT}    @{{plan.CHAINS[$CHAIN]}}
+    ${chain}=    Start Bench Feeder    ${FEEDER_PORT}    @{{$CHAINS[$CHAIN]}}
     FOR    ${filesystem}    IN    ext4    f2fs
         Sync    ${filesystem}    ${chain}
     END

@@ -22,8 +22,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from plan import (
+from bench.plan import (
     ABLATIONS,
     CANDIDATES,
     CLAIMS,
@@ -37,8 +36,8 @@ from plan import (
     Scenario,
     Variant,
 )
+from lab.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 #: What has a row in the second table of a scenario.
 SETTINGS = [*CANDIDATES, *TUNINGS, *PROFILED]
 #: What the tables call a variant.

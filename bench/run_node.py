@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,13 +12,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from limits import Disk, MemoryGroup, Settings
-from plan import Scenario, Variant
-
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "tests/powerloss"), str(ROOT / "support")]
-import boards  # noqa: E402
-from node import Rpc, RpcError  # noqa: E402
+from bench.plan import Scenario, Variant
+from lab import boards
+from lab.limits import Disk, MemoryGroup, Settings
+from lab.paths import ROOT
+from lab.rpc import Rpc, RpcError
 
 #: What startup verifies, as in the project's aims: Core's -checkblocks=288 -checklevel=3.
 VERIFY_BLOCKS = 288

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # Boards are the folders board/*/ that have a file meta. Sourced, not run: by support/common.sh
 # and board/common/post-image.sh, which set ROOT (repository) and die(). Python reads the same
-# files through support/boards.py.
+# files through lab/boards.py.
 
 # boards: their names in alphabetical order, separated by a space.
 boards() (

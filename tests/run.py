@@ -11,8 +11,8 @@ Prints its stages first, with the time that each took in the last whole run on t
 (out/test/times.json, which a whole run writes at its end); no figure where there is none.
 
 Stages, in order (each builds what it needs; all results below out/test/):
-  lint        shellcheck, ruff, rules of the house (script length, width of lines, patch headers,
-              patch queues as git writes them), links and spelling
+  lint        shellcheck, ruff, mypy, rules of the house (script length, width of lines, patch
+              headers, patch queues as git writes them), links and spelling
   unit        pytest on Cairn's own scripts (tests/unit)
   hostile     generated node.conf files, logs and disks that mean harm (tests/hostile)
   core        Bitcoin Core's unit tests on the patched source, with each database engine;
@@ -46,14 +46,12 @@ from itertools import repeat
 from pathlib import Path
 from threading import Lock
 
-sys.path.append(str(Path(__file__).resolve().parent.parent / "support"))
+from lab import boards
+from lab.paths import ROOT
+from tests import stage_times
+from tests.doc_checks import broken_links, unlisted_paths
+from tests.style_checks import python_files, wide_lines
 
-import boards
-import stage_times
-from doc_checks import broken_links, unlisted_paths
-from style_checks import python_files, wide_lines
-
-ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "out"
 RESULTS = OUT / "test"
 TIMES = RESULTS / "times.json"
@@ -187,6 +185,8 @@ def lint(_: argparse.Namespace) -> Tally:
     python = [".", *map(str, python_files(files))]
     tally.add(check("ruff", output_of([str(BIN / "ruff"), "check", *python])))
     tally.add(check("ruff format", output_of([str(BIN / "ruff"), "format", "--check", *python])))
+    # What is checked, and how strictly, is in mypy.ini.
+    tally.add(check("types", output_of([str(BIN / "mypy")])))
     headers = []
     for path in sorted([*ROOT.glob("patches/*/*.patch"), *ROOT.glob("bench/*/*.patch")]):
         text = path.read_text(errors="replace").split("\ndiff --git")[0]

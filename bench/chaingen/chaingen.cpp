@@ -445,7 +445,7 @@ Options Parse(int argc, char* argv[])
     }};
     add("-out=<file>",
         "File for the chain, in the format of bitcoind's block files: "
-        "-loadblock takes it, and bench/feeder.py");
+        "-loadblock takes it, and lab/block_server.py");
     add("-blocks=<n>", "Number of blocks with transactions (default: 2000)");
     add("-txs=<n>",
         "Transactions in each of them; fewer when a block is full before (default: 2500)");

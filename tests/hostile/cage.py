@@ -47,7 +47,7 @@ import threading
 import time
 from pathlib import Path
 
-from core_network import PORTS, RPC_PORTS
+from tests.hostile.core_network import PORTS, RPC_PORTS
 
 TOOLS = Path("/run/tools")
 UID = 833
@@ -135,11 +135,11 @@ def tidy(case: dict[str, object]) -> None:
     for name in FRESH:
         folder = Path(name)
         folder.mkdir(exist_ok=True)
-        for path in folder.iterdir():
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
+        for old in folder.iterdir():
+            if old.is_dir() and not old.is_symlink():
+                shutil.rmtree(old)
             else:
-                path.unlink()
+                old.unlink()
     Path("/boot/node.conf").write_bytes(str(case["conf"]).encode("latin-1"))
     for path in ("/var/lib/cairn", "/var/lib/bitcoind", "/run/bitcoind", "/run/bitcoind/rpc"):
         Path(path).mkdir(exist_ok=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass, field
 
-from core_model import Core, Outcome
+from tests.hostile.core_model import Core, Outcome
 
 PORTS = {"main": 8333, "test": 18333, "testnet4": 48333, "signet": 38333, "regtest": 18444}
 RPC_PORTS = {"main": 8332, "test": 18332, "testnet4": 48332, "signet": 38332, "regtest": 18443}

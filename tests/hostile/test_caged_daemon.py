@@ -25,19 +25,20 @@ import threading
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
-from cage import GATEWAY, PROXIES, RESOLVER
-from core_model import CHAINS, Core, CoreError, Outcome, outcome
-from core_network import PCP, PORTS, Network, network, split
-from rights import superuser
-from test_node_conf import (
+
+from lab.paths import ROOT
+from tests.hostile.cage import GATEWAY, PROXIES, RESOLVER
+from tests.hostile.core_model import CHAINS, Core, CoreError, Outcome, outcome
+from tests.hostile.core_network import PCP, PORTS, Network, network, split
+from tests.hostile.rights import superuser
+from tests.hostile.test_node_conf import (
     COUNT,
     INBOUND,
     KEEP,
     PRIVATE,
-    ROOT,
     SEED,
     TABLE,
     Case,
@@ -122,8 +123,9 @@ def observe(files: list[File], bitcoind: Path) -> list[dict[str, object]]:
     command += [str(Path(__file__).with_name("cage.py")), str(ROOT), str(bitcoind)]
 
     def look() -> None:
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        with subprocess.Popen(command, text=True, **pipes) as cage:
+        with subprocess.Popen(
+            command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as cage:
             assert cage.stdin
             assert cage.stdout
             while True:
@@ -168,7 +170,8 @@ def judge_of_model(seen: dict[str, object], now: Outcome, model: Network) -> Non
         assert model.may_send(protocol, host, port, RESOLVER, GATEWAY), sent
     for host, port in seen["asked"]:  # type: ignore[attr-defined]
         assert model.may_ask(host, port), f"asked {host}, port {port}"
-    chain, net, *heard = seen["rpc"]  # type: ignore[misc]
+    answers: list[Any] = list(seen["rpc"])  # type: ignore[call-overload]
+    chain, net, *heard = answers
     assert all(answer["success"] for answer in heard), "it has heard of no peers"
     assert chain["chain"] == now.chain
     assert net["networkactive"] == now.active
@@ -291,7 +294,8 @@ def generated() -> list[File]:
 def chosen(count: int) -> list[File]:
     """So many of them, and among these each wish with a slip and without one."""
     wanted = {(wish, slipped) for wish in PRIVATE + INBOUND + KEEP for slipped in (False, True)}
-    picked, others = [], []
+    picked: list[File] = []
+    others: list[File] = []
     for file in sorted(generated(), key=lambda file: -len(set(file.case.wishes))):
         here = {(wish, file.case.mangled) for wish in file.case.wishes} & wanted
         wanted -= here

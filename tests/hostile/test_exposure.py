@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from lab.paths import ROOT
+
 UNITS = ROOT / "overlay/usr/lib/systemd/system"
 #: Above this a unit says in itself how much and why: "# Exposure up to N.N: reason".
 BOUND = 3.0

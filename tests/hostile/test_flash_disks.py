@@ -13,9 +13,22 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import flashing
 import pytest
-from flashing import EOF, MIB, OLD, ROOT, attach, detach, fake_lsblk, flash, refused, run, shim
+
+from lab.paths import ROOT
+from tests.shared import flashing
+from tests.shared.flashing import (
+    EOF,
+    MIB,
+    OLD,
+    attach,
+    detach,
+    fake_lsblk,
+    flash,
+    refused,
+    run,
+    shim,
+)
 
 GIB = 1 << 30
 #: lsblk's answers about kinds of hardware.

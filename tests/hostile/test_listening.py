@@ -8,9 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from rights import superuser
 
-ROOT = Path(__file__).resolve().parents[2]
+from lab.paths import ROOT
+from tests.hostile.rights import superuser
+
 BITCOIND = Path(os.environ.get("CAIRN_BITCOIND") or ROOT / "out/core/bin/bitcoind")
 
 ANY = {"0.0.0.0:8333", "[::]:8333"}

@@ -8,9 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from rights import superuser
 
-ROOT = Path(__file__).resolve().parents[2]
+from lab.paths import ROOT
+from tests.hostile.rights import superuser
+
 NETWORKS = ROOT / "overlay/usr/lib/systemd/network"
 #: 52:54:00:12:34:56 as EUI-64 has it
 MAC = "5054:ff:fe12:3456"

@@ -22,9 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from core_model import CHAINS, Core, CoreError, Outcome, outcome
 
-ROOT = Path(__file__).resolve().parents[2]
+from lab.paths import ROOT
+from tests.hostile.core_model import CHAINS, Core, CoreError, Outcome, outcome
+
 LIBRARY = ROOT / "overlay/usr/lib/cairn"
 TABLE = {
     (row := line.split("\t"))[0]: row
@@ -390,7 +391,7 @@ def judge_of_owner(case: Case, result: Result, now: Outcome) -> None:
 
 def names_of(bitcoind: Path, folder: Path) -> Path:
     """The names that node-config asks the daemon for, and ZeroMQ's."""
-    command = [bitcoind, f"-datadir={folder}", "-help-debug"]
+    command = [str(bitcoind), f"-datadir={folder}", "-help-debug"]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     names = re.findall(r"^  -([a-z0-9-]+)", text, re.MULTILINE)
     names += [name for name in TABLE if name.startswith("zmq")]
@@ -475,7 +476,7 @@ def real_cases(count: int, seed: int) -> list[Case]:
     """Files for the daemon: without names to look up or addresses that are not here."""
     rng = random.Random(seed)
     wishes = [line for line in PRIVATE + INBOUND + KEEP + CHAIN if "onion" not in line]
-    cases = []
+    cases: list[Case] = []
     while len(cases) < count:
         lines = rng.sample(wishes, rng.randrange(1, 4)) + rng.sample(OTHER, 3)
         bad = rng.randrange(len(lines)) if rng.random() < 0.4 else -1
@@ -495,8 +496,9 @@ def daemon(case: Case, folder: Path, bitcoind: Path) -> str:
     shutil.copytree(ROOT / "overlay/usr/share/cairn", folder / "usr/share/cairn")
     (folder / "run/bitcoind").mkdir(parents=True)
     (folder / "run/bitcoind/tuned.conf").write_text("dbcache=100\n")
-    script = [ROOT / "overlay/usr/bin/node-config", "--root", folder, "--bitcoind", bitcoind]
-    subprocess.run(script, check=True, capture_output=True)
+    script = ROOT / "overlay/usr/bin/node-config"
+    command = [str(script), "--root", str(folder), "--bitcoind", str(bitcoind)]
+    subprocess.run(command, check=True, capture_output=True)
     conf = (folder / "run/bitcoind/bitcoin.conf").read_text(encoding="latin-1")
     # without fetching anything there is nothing to rebuild
     (folder / "run/bitcoind/once.conf").write_text("")
@@ -512,7 +514,7 @@ def daemon(case: Case, folder: Path, bitcoind: Path) -> str:
     # addresses that a file names may be another test's
     quiet += ["-listen=0", "-nobind", "-nowhitebind", "-listenonion=0"] if now.listen else []
     with (folder / "log").open("w") as log:
-        command = [bitcoind, *common, *ports, *quiet, "-printtoconsole=1"]
+        command = [str(bitcoind), *common, *ports, *quiet, "-printtoconsole=1"]
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
     try:
         deadline = time.monotonic() + 120
@@ -522,7 +524,7 @@ def daemon(case: Case, folder: Path, bitcoind: Path) -> str:
             if time.monotonic() > deadline:
                 return "bitcoind did not start"
             time.sleep(0.1)
-        client = [bitcoind.parent / "bitcoin-cli", *common, f"-rpcport={port + 1}"]
+        client = [str(bitcoind.parent / "bitcoin-cli"), *common, f"-rpcport={port + 1}"]
         client += [f"-rpccookiefile={cookie}"]
 
         def ask(method: str) -> dict[str, object]:

@@ -14,7 +14,6 @@ import random
 import socket
 import struct
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,9 +21,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/unit"))
-from verdict import SHELLS, Unit  # noqa: E402
+from lab.paths import ROOT
+from tests.shared.verdict import SHELLS, Unit
 
 LOGS = 420
 FATAL = "A fatal internal error occurred, see  for details: "

@@ -31,9 +31,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import report
+from lab.paths import ROOT
+from tests.powerloss import report
 
-ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "out/powerloss"
 ENGINES = {"leveldb": "LevelDB", "lmdb": "LMDB"}
 #: Cuts of one machine. The real blocks last for about this many; then it has to reach the

@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import mounts
-from node import DidNotStart, Node, RpcError
-from reconstruct import Acknowledged
+from lab.node import DidNotStart, Node
+from lab.rpc import RpcError
+from tests.powerloss import mounts
+from tests.powerloss.reconstruct import Acknowledged
 
 #: Blocks that the node must be able to add after it came up.
 MORE = 10
@@ -99,7 +100,7 @@ def _coins(node: Node, acknowledged: Acknowledged, chain: Chain) -> int:
 def _muhash(node: Node, chain: Chain) -> int:
     """The coins are those of the tip; its height. Flushes."""
     answer = node.call("gettxoutsetinfo", "muhash")
-    block, height = answer["bestblock"], answer["height"]
+    block, height = answer["bestblock"], int(answer["height"])
     if block not in chain.coins:
         raise _Failure("wrong", f"block {block} at height {height} is not of the chain")
     if answer["muhash"] != chain.coins[block]:

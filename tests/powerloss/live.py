@@ -16,13 +16,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import mounts
-import reconstruct
-from check import Chain, check
-from node import Node
-from source import Source
-from volatile_disk import VolatileDisk
-from workload import BATCHES, Workload, connections, written_back
+from lab.node import Node
+from lab.volatile_disk import VolatileDisk
+from tests.powerloss import mounts, reconstruct
+from tests.powerloss.check import Chain, check
+from tests.powerloss.source import Source
+from tests.powerloss.workload import BATCHES, Workload, connections, written_back
 
 #: What a cut is aimed at: the daemon's start, any moment after it, or the moment after a flush.
 AIMS = ("start", "sync", "flush")

@@ -15,9 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "robot/lib"))
-
-from volatile_disk import VolatileDisk
+from lab.volatile_disk import VolatileDisk
 
 #: overlay/usr/lib/repart.d/80-data.conf: the least that the product's data partition has
 SIZE = 512 << 20

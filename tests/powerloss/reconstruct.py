@@ -15,8 +15,8 @@ import random
 import subprocess
 from pathlib import Path
 
-import request_trace
-from volatile_cache import CACHE_BYTES, POLICIES, Outcome, VolatileCache
+from lab import request_trace
+from lab.volatile_cache import CACHE_BYTES, POLICIES, Outcome, VolatileCache
 
 #: How far from a flush or a mark a position that is aimed at it lies, in records.
 NEAR = 4

@@ -7,11 +7,11 @@ usage: tests/powerloss/replay.py record --engine E [--chain C] [--blocks N] [--s
        tests/powerloss/replay.py run    --engine E ...   both, then 100 states with --lies
        tests/powerloss/replay.py live   --engine E [--states CUTS]   real cuts, see live.py
 
-record syncs real blocks with bitcoind on a disk with a volatile cache (disk.py), writes a
+record syncs real blocks with bitcoind on a disk with a volatile cache (lab/nbd_disk.py), writes a
 wallet, and keeps each request and each acknowledgement. The blocks come from several peers, out
-of order (peers.py). With --chain regtest they are made ones, full of coins, some are pruned, and
-once another chain takes over. check makes disks of the trace as a power cut could have left them,
-at any moment, with any part of what was not flushed; for each it runs fsck, mounts it, starts
+of order (lab/peers.py). With --chain regtest they are made ones, full of coins, some are pruned,
+and once another chain takes over. check makes disks of the trace as a power cut could have left
+them, at any moment, with any part of what was not flushed; for each it runs fsck, mounts it, starts
 bitcoind and compares height, coins, blocks and wallet.
 
 Needs root, and support/feeder with what it needs. Everything is below out/powerloss/ENGINE-CHAIN:
@@ -36,17 +36,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import mounts
-import reconstruct
-import report
-import workload
-from check import Chain
-from live import Campaign
-from mounts import MountError
-from node import CHAINS, ROOT, DidNotStart, Rpc, RpcError
-from source import ANYONE, Source
-from states import OUT, check_states, folder_of, say, starter, stoppable
-from volatile_disk import VolatileDisk
+from lab.chains import CHAINS
+from lab.node import DidNotStart
+from lab.paths import OUT, ROOT
+from lab.rpc import Rpc, RpcError
+from lab.volatile_disk import VolatileDisk
+from tests.powerloss import mounts, reconstruct, report, workload
+from tests.powerloss.check import Chain
+from tests.powerloss.live import Campaign
+from tests.powerloss.mounts import MountError
+from tests.powerloss.source import ANYONE, Source
+from tests.powerloss.states import check_states, folder_of, say, starter, stoppable
 
 #: Blocks beyond the recorded node's height that are looked up, too: more than it fetches
 #: ahead, and more than check adds.
@@ -54,7 +54,7 @@ SPARE = 1100
 #: Blocks to sync, the default and the most: support/feeder's real blocks end soon after.
 BLOCKS = {"main": (12000, 13000), "regtest": (800, 5000)}
 LIES_STATES = 100
-#: From which the node gets its blocks, out of order: see peers.py.
+#: From which the node gets its blocks, out of order: see lab/peers.py.
 PEERS = 3
 
 
@@ -191,7 +191,7 @@ def main() -> int:
     mounts.enter_namespaces()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        return options.run(options)
+        return int(options.run(options))
     except KeyboardInterrupt:
         return 130
     except (ValueError, RuntimeError, OSError, MountError, DidNotStart, RpcError) as error:

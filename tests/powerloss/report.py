@@ -22,6 +22,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from lab.paths import ROOT
+
 #: How a cut can end, and the column's title. Only the first is good.
 OUTCOMES = {
     "recovered": "recovered",
@@ -135,7 +137,7 @@ def add(files: Iterable[Path], target: Path, without: str = "") -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Adds results of power cuts to the report.")
-    page_of_all = Path(__file__).resolve().parents[2] / "docs/reports/power-loss.md"
+    page_of_all = ROOT / "docs/reports/power-loss.md"
     parser.add_argument("--to", type=Path, default=page_of_all, help="the page")
     parser.add_argument("--without", default="", help="what the daemon lacked on purpose")
     parser.add_argument("files", type=Path, nargs="+", help="out/powerloss/*/*.json")

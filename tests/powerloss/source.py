@@ -6,7 +6,7 @@ import hashlib
 import random
 import struct
 
-from node import Rpc
+from lab.rpc import Rpc
 
 BATCH = 500
 #: Depth at which a block reward can be spent.
@@ -48,7 +48,7 @@ class Source:
 
     def height(self) -> int:
         """Of its tip."""
-        return self.rpc.call("getblockcount")
+        return int(self.rpc.call("getblockcount"))
 
     def generate(self, count: int, *, descriptor: str = "") -> None:
         """So many blocks more, full of coins; with a descriptor, they are empty."""

@@ -17,13 +17,10 @@ from pathlib import Path
 from queue import Empty
 from typing import Any
 
-import mounts
-import reconstruct
-import report
-from check import Chain, check
-from node import ROOT, Node
-
-OUT = ROOT / "out"
+from lab.node import Node
+from lab.paths import OUT
+from tests.powerloss import mounts, reconstruct, report
+from tests.powerloss.check import Chain, check
 
 
 def say(text: str) -> None:

@@ -16,8 +16,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from node import Node, RpcError
-from source import ANYONE, ANYONE_ELSE, Source
+from lab.node import Node
+from lab.rpc import RpcError
+from tests.powerloss.source import ANYONE, ANYONE_ELSE, Source
 
 #: Starts of the daemon; each other one ends by a kill, so that a start after a crash without
 #: a power cut is in the trace, too. Each start makes tables of LevelDB's logs.
@@ -105,7 +106,7 @@ class Workload:
         # Answered after all coins are in the database, and that is synced.
         answer = node.call("gettxoutsetinfo", "none")
         self._mark({"height": answer["height"], "block": answer["bestblock"]})
-        return answer["height"]
+        return int(answer["height"])
 
     def _write_wallet(self, node: Node) -> None:
         if not self._wallet:
@@ -212,4 +213,8 @@ def run(
 
 def mark_on(ask: Callable[[str], object]) -> Mark:
     """Marks go to the disk's control socket; ``ask`` sends a command to it."""
-    return lambda facts: ask("mark " + json.dumps(facts)) and None
+
+    def mark(facts: dict[str, object]) -> None:
+        ask("mark " + json.dumps(facts))
+
+    return mark

@@ -1,7 +1,7 @@
 *** Settings ***
 Documentation     Power cuts on a disk with a volatile cache (docs/develop/power-loss-tests.md).
 ...               What was flushed survives; of the rest anything may, in any order, torn.
-...               The blocks come from three peers, out of order (tests/powerloss/peers.py).
+...               The blocks come from three peers, out of order (lab/peers.py).
 ...               Variables: CUTS  cuts for each engine during sync, SEED  of moments and outcomes,
 ...               TO_THE_TOP  go on to the last block after the last cut,
 ...               FILESYSTEM  ext4 or f2fs (f2fs on Buildroot's images only)

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from lab.paths import ROOT
+
 
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The repository."""
-    return Path(__file__).resolve().parents[2]
+    return ROOT
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[2] / "bench/ablation"
+from lab.paths import ROOT
+
+FOLDER = ROOT / "bench/ablation"
 BIP30 = FOLDER / "bip30-off.patch"
 OTHERS = sorted(set(FOLDER.glob("*.patch")) - {BIP30})
 CACHE = [FOLDER / "prune-empties-cache.patch", FOLDER / "full-scan.patch"]

@@ -11,14 +11,10 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
-import compare
-import performance
-import plan
-import run_node
-from limits import CGROUPS, LimitError, MemoryGroup, Settings
+from bench import compare, performance, plan, run_node
+from lab.limits import CGROUPS, LimitError, MemoryGroup, Settings
+from lab.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 needs_root = pytest.mark.skipif(
     os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
     reason="needs root and loop devices",
@@ -189,8 +185,8 @@ def test_unknown_names(tmp_path: Path) -> None:
     assert result.returncode == 1
     assert "best" in result.stderr or "root is needed" in result.stderr
     listing = command("compare.py", "--list").stdout
-    for item in (*plan.SCENARIOS, *plan.VARIANTS):
-        assert f"{item.name} " in listing
+    names = [s.name for s in plan.SCENARIOS] + [v.name for v in plan.VARIANTS]
+    assert all(f"{name} " in listing for name in names)
 
 
 def test_page_in_the_repository() -> None:
@@ -274,7 +270,7 @@ def test_results_are_kept(tmp_path: Path) -> None:
 def test_runs_of_other_builds() -> None:
     """They are left out where the variant is run again; those of the others stay."""
     first, second, third = ({"scenario": "fast", "round": number} for number in (1, 2, 3))
-    runs = [
+    runs: list[dict[str, Any]] = [
         {**first, "variant": "leveldb", "daemon": "new"},
         {**first, "variant": "stock", "daemon": "any"},
         {**second, "variant": "leveldb", "daemon": "old"},

@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "support"), str(ROOT / "tests")]
-
-import boards  # noqa: E402
-import run as runner  # noqa: E402
+from lab import boards
+from lab.paths import ROOT
+from tests import run as runner
 
 TYPE = "72ec70a6-cf74-40e6-bd49-4bda08e8f224"
 META = f"""# A board of the tests
@@ -42,7 +40,7 @@ QEMU_CONSOLE="console=ttyS0"
 def repo(tmp_path: Path) -> Path:
     """A copy of the tree with a third board: its folder and its defconfig."""
     repo = tmp_path / "repo"
-    for name in ("support", "board", "buildroot-external"):
+    for name in ("support", "board", "buildroot-external", "lab"):
         shutil.copytree(ROOT / name, repo / name)
     for name in ("Makefile", "VERSION"):
         shutil.copy(ROOT / name, repo)
@@ -145,7 +143,7 @@ def test_report(repo: Path) -> None:
     (repo / "out/third/build/show-info.json").write_text("{}")
     (repo / "out/third/build/build").mkdir()
     (repo / "out/third/build/build/build-time.log").touch()
-    result = say(repo, sys.executable, "support/image-report")
+    result = say(repo, sys.executable, "support/image-report", PYTHONPATH=str(repo))
     assert result.returncode == 0, result.stderr
     assert "| Figure | third |" in result.stdout
     assert "| kernel | 3.0 MiB |" in result.stdout

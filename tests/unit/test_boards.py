@@ -13,17 +13,16 @@ import re
 import shutil
 import struct
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from lab import boards
+from lab.paths import ROOT
+
 CONFIGS = ROOT / "buildroot-external/configs"
-sys.path.append(str(ROOT / "support"))
-import boards  # noqa: E402
 
 BOARDS = boards.names()
 MIB = 1 << 20
@@ -353,7 +352,7 @@ class Elf:
             struct.unpack_from("<Q", data, 32)[0],
             *struct.unpack_from("<HH", data, 54),
         )
-        headers = {}
+        headers: dict[int, tuple[int, ...]] = {}
         for number in range(count):
             entry = struct.unpack_from("<IIQQQQQQ", data, offset + number * size)
             headers.setdefault(entry[0], entry)

@@ -1,4 +1,4 @@
-"""bench/chaingen and bench/feeder.py: a stock node takes the chain, and gets the same coins."""
+"""bench/chaingen and lab/block_server.py: a stock node takes the chain, and gets the same coins."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def bench(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
 @contextmanager
 def feeder(root: Path, chain: Path) -> Iterator[str]:
     """The peer with that chain; yields the port."""
-    command = [sys.executable, str(root / "bench/feeder.py"), str(chain), "--port", "0"]
+    command = [sys.executable, "-m", "lab.block_server", str(chain), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
@@ -135,7 +135,9 @@ def test_same_options_same_bytes(bench: Bench) -> None:
 
 def share(summary: dict[str, Any], age: int) -> float:
     """The share of inputs up to that age in blocks."""
-    return sum(step["share"] for step in summary["input_ages"] if step.get("to", 5000) <= age)
+    return float(
+        sum(step["share"] for step in summary["input_ages"] if step.get("to", 5000) <= age)
+    )
 
 
 def test_lives_of_coins(bench: Bench) -> None:
@@ -208,7 +210,7 @@ def test_feeder_refuses_what_is_no_chain(bench: Bench, root: Path, tmp_path: Pat
     cut = tmp_path / "cut"
     cut.write_bytes(path.read_bytes()[:-1])
     for file, sentence in ((cut, "is cut off"), (tmp_path / "none", "No such file")):
-        command = [sys.executable, str(root / "bench/feeder.py"), str(file)]
+        command = [sys.executable, "-m", "lab.block_server", str(file)]
         result = subprocess.run(command, check=False, capture_output=True, text=True)
         assert result.returncode == 1
         assert sentence in result.stderr

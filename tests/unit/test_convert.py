@@ -13,19 +13,17 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from lab.node import Node
+from lab.paths import ROOT
+
 pytestmark = pytest.mark.slow  # the converter, ended at each third of its steps
 #: Each step; otherwise each third one, which is what CI has time for.
 THOROUGH = bool(os.environ.get("CAIRN_THOROUGH"))
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests/powerloss")]
-
-from node import Node  # noqa: E402
 
 ENGINES = ["leveldb", "lmdb"]
 #: The node's databases, relative to its chain's folder.
@@ -60,7 +58,7 @@ class Machine:
     def copy(self, path: Path) -> Machine:
         """Another machine with the same data."""
         shutil.rmtree(path, ignore_errors=True)
-        command = ["cp", "-a", "--sparse=always", "--reflink=auto", self.path, path]
+        command = ["cp", "-a", "--sparse=always", "--reflink=auto", str(self.path), str(path)]
         subprocess.run(command, check=True)
         return Machine(path, self.programs, self.steps)
 
@@ -89,7 +87,8 @@ class Machine:
             environment["LD_PRELOAD"] = str(self.steps)
             environment |= {"STEPS_FOLDER": str(self.data / "regtest"), "STEPS_LOG": str(log)}
             environment["STEPS_END"] = str(end)
-        command = [self.programs / "bitcoin-dbconvert", self.data, "--chain=regtest", *options]
+        program = str(self.programs / "bitcoin-dbconvert")
+        command = [program, str(self.data), "--chain=regtest", *options]
         return subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
 
     def chosen(self) -> str:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "overlay/usr/lib/cairn/data-format"
+from lab.paths import ROOT
+
+SCRIPT = ROOT / "overlay/usr/lib/cairn/data-format"
 PARTITION = "[Partition]\nType=linux-generic\nLabel=data\nFormat=ext4\nSizeMinBytes=512M\n"
 
 

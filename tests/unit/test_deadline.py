@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from lab.paths import ROOT
+from tests import run
+
 SUITE = """\
 *** Settings ***
 Suite Setup       Create File    {marker}
@@ -50,9 +52,6 @@ def test_deadline(tmp_path: Path, rest: float, pause: float, outcomes: list[str]
 
 def test_all_suites_are_run() -> None:
     """The order that tests/run.py has names each suite there is."""
-    sys.path.insert(0, str(ROOT / "tests"))
-    import run
-
     assert sorted(run.SUITES) == sorted(
         path.stem for path in (ROOT / "tests/robot").glob("*.robot")
     )

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from lab.paths import ROOT
+from tests import doc_checks as docs
+
 #: Apart, so that lint does not look for the pages that are made up here.
 DOCS = "docs"
-SPEC = importlib.util.spec_from_file_location("doc_checks", ROOT / "tests/doc_checks.py")
-assert SPEC and SPEC.loader
-docs = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(docs)
 
 PAGE = """# One page
 
@@ -80,8 +77,8 @@ def test_files_of_a_node(tmp_path: Path) -> None:
     )
     (tmp_path / "docs/design").mkdir(parents=True)
     page = tmp_path / DOCS / "design/files.md"
-    paths = ("/run/cairn", "/run/cairn/a.report", "/run/y.CHAIN", "/run/z")
-    paths += ("/var/lib/cairn/prune.CHAIN",)
+    paths = ["/run/cairn", "/run/cairn/a.report", "/run/y.CHAIN", "/run/z"]
+    paths += ["/var/lib/cairn/prune.CHAIN"]
     page.write_text("".join(f"| `{path}` | x |\n" for path in paths))
     assert docs.unlisted_paths(tmp_path) == []
     page.write_text("".join(f"| `{path}` | x |\n" for path in (*paths[:-1], "/run/old")))

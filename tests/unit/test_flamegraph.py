@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import xml.etree.ElementTree as ET
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
-
-from flamegraph import draw, fold
+from support.flamegraph import draw, fold
 
 SCRIPT = """\
 b-msghand   412 12.345678:    5025125 cpu-clock:u:

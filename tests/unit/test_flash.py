@@ -6,15 +6,12 @@ What it refuses is in tests/hostile/test_flash_disks.py.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "hostile"))
-
-from flashing import (
+from tests.shared.flashing import (
     MIB,
     OLD,
     attach,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -11,10 +12,8 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-import run as runner
-import stage_times
+from tests import run as runner
+from tests import stage_times
 
 
 def test_version(root: Path, tmp_path: Path) -> None:
@@ -166,7 +165,7 @@ def test_marked_tests(monkeypatch: pytest.MonkeyPatch, check: bool, selection: s
         asked.extend(command)
         return subprocess.CompletedProcess(command, 0, "1 passed\n")
 
-    monkeypatch.setattr(runner.subprocess, "run", run)
-    runner.unit(runner.argparse.Namespace(check=check, image=None))
+    monkeypatch.setattr(subprocess, "run", run)
+    runner.unit(argparse.Namespace(check=check, image=None))
     assert asked[asked.index("-m") + 1] == selection
     assert asked[-1] == "tests/unit"

@@ -6,9 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from test_node_config import KEY, SHELLS, Node
 
-ROOT = Path(__file__).resolve().parents[2]
+from lab.paths import ROOT
+from tests.unit.test_node_config import KEY, SHELLS, Node
+
 TABLE = [
     line.split("\t")
     for line in (ROOT / "overlay/usr/share/cairn/options.tsv").read_text().splitlines()
@@ -48,7 +49,7 @@ def closed(node: Node) -> bool:
 # -- the table -----------------------------------------------------------------------
 def test_table_lists_every_option(bitcoind: Path, tmp_path: Path) -> None:
     """An option that a new version of Core brings has to be judged first."""
-    command = [bitcoind, f"-datadir={tmp_path}", "-help-debug"]
+    command = [str(bitcoind), f"-datadir={tmp_path}", "-help-debug"]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     names = {
         line[3:].split("=")[0].split(" ")[0]
@@ -68,7 +69,7 @@ def test_table_is_well_formed() -> None:
 
 def test_debug_categories(bitcoind: Path, tmp_path: Path) -> None:
     """Core refuses a category that it does not know; the table has the same."""
-    command = [bitcoind, f"-datadir={tmp_path}", "-help-debug"]
+    command = [str(bitcoind), f"-datadir={tmp_path}", "-help-debug"]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     text = " ".join(text.split())
     listed = text.split("Other valid values for <category> are: ")[1].split(". This option")[0]

@@ -16,8 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from lab.paths import ROOT
+
 BINDS = ("bind=0.0.0.0", "bind=[::]")
-LIBRARY = Path(__file__).resolve().parents[2] / "overlay/usr/lib/cairn"
+LIBRARY = ROOT / "overlay/usr/lib/cairn"
 SHELLS = ["dash", "busybox sh"]
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ3333333333333333333333333333333333333333333 me@home"
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import struct
-import sys
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/powerloss"))
-
-import peers  # noqa: E402
-from peers import HEAD, HEADER, Gate, Relay, sha256d  # noqa: E402
+from lab import peers
+from lab.p2p import HEAD, HEADER, head, sha256d
+from lab.peers import Gate, Relay
 
 MAGIC = b"\xf9\xbe\xb4\xd9"
 COUNT = 400
@@ -24,7 +21,7 @@ NAMES = [sha256d(block[:HEADER]) for block in BLOCKS]
 
 def message(command: str, payload: bytes = b"") -> bytes:
     """As a P2P node sends it."""
-    return HEAD.pack(MAGIC, command.encode(), len(payload), sha256d(payload)[:4]) + payload
+    return head(MAGIC, command, payload) + payload
 
 
 async def read(reader: asyncio.StreamReader) -> tuple[str, bytes]:
@@ -124,11 +121,15 @@ async def feed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
             writer.write(b"".join(message("block", block) for block in BLOCKS))
 
 
+#: Talks to two peers, whose ports it is given.
+Client = Callable[[int, int], Awaitable[Any]]
+
+
 @pytest.fixture
-def relayed() -> Callable[[Callable[[int, int], object]], object]:
+def relayed() -> Callable[[Client], Any]:
     """Runs a client against two peers; it is called with their ports."""
 
-    async def run(client: Callable[[int, int], object]) -> object:
+    async def run(client: Client) -> Any:  # noqa: ANN401 (the client's own)
         feeder = await asyncio.start_server(feed, "127.0.0.1", 0)
         gate = Gate(1, 0.05, 40)
         relay = Relay(feeder.sockets[0].getsockname()[1], gate)
@@ -146,7 +147,7 @@ def relayed() -> Callable[[Callable[[int, int], object]], object]:
     return lambda client: asyncio.run(run(client))
 
 
-def test_peers(relayed: Callable[..., object]) -> None:
+def test_peers(relayed: Callable[[Client], Any]) -> None:
     """Each passes on what the feeder says; each says that it has the newest block; all blocks come
     whole, some of them late."""
 
@@ -167,7 +168,7 @@ def test_peers(relayed: Callable[..., object]) -> None:
         third_writer.write(message("version", b"node"))
         assert [await read(third) for _ in range(3)][-1] == said
         writer.write(message("getdata"))
-        blocks = []
+        blocks: list[bytes] = []
         while len(blocks) < COUNT:
             command, payload = await read(reader)
             assert command == "block"
@@ -183,7 +184,7 @@ def test_peers(relayed: Callable[..., object]) -> None:
     assert max(place - number for number, place in enumerate(places)) > 20
 
 
-def test_version_2_is_refused(relayed: Callable[..., object]) -> None:
+def test_version_2_is_refused(relayed: Callable[[Client], Any]) -> None:
     """The node tries version 1 then."""
 
     async def client(first: int, _: int) -> bytes:

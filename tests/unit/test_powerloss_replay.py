@@ -8,7 +8,6 @@ import json
 import os
 import random
 import shutil
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -16,18 +15,14 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests/powerloss"), str(ROOT / "tests/robot/lib")]
-
-import node  # noqa: E402
-import reconstruct  # noqa: E402
-import report  # noqa: E402
-import request_trace  # noqa: E402
-from request_trace import Record  # noqa: E402
-from source import transaction  # noqa: E402
-from volatile_cache import CACHE_BYTES, SECTOR, VolatileCache  # noqa: E402
-from volatile_disk import VolatileDisk  # noqa: E402
-from workload import written_back  # noqa: E402
+from lab import request_trace, rpc
+from lab.paths import ROOT
+from lab.request_trace import Record
+from lab.volatile_cache import CACHE_BYTES, SECTOR, VolatileCache
+from lab.volatile_disk import VolatileDisk
+from tests.powerloss import reconstruct, report
+from tests.powerloss.source import transaction
+from tests.powerloss.workload import written_back
 
 SECTORS = 64
 POLICIES = reconstruct.cut_policies()
@@ -305,13 +300,13 @@ def test_an_idle_connection_is_not_used_again(
     cookie.write_text("user:password")
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), OneAnswer) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        rpc = node.Rpc(server.server_address[1], cookie)
-        assert rpc.call("getblockcount") == 7
+        client = rpc.Rpc(server.server_port, cookie)
+        assert client.call("getblockcount") == 7
         time.sleep(0.2)
         with pytest.raises((OSError, http.client.HTTPException)):
-            rpc.call("getblockcount")
-        monkeypatch.setattr(node, "IDLE_SECONDS", 0.1)
+            client.call("getblockcount")
+        monkeypatch.setattr(rpc, "IDLE_SECONDS", 0.1)
         for _ in range(2):
-            assert rpc.call("getblockcount") == 7
+            assert client.call("getblockcount") == 7
             time.sleep(0.2)
         server.shutdown()

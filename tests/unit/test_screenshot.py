@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from lab.paths import ROOT
+
 SCREEN = ROOT / "docs/reports/screen.svg"
 
 
 def test_picture_in_the_repository(tmp_path: Path) -> None:
     """Made again, it is the same; it has the screen's lines."""
     made = tmp_path / "screen.svg"
-    subprocess.run([str(ROOT / "support/screenshot"), str(made)], check=True)
+    subprocess.run([sys.executable, str(ROOT / "support/screenshot"), str(made)], check=True)
     assert made.read_text() == SCREEN.read_text(), "run support/screenshot"
     lines = re.findall(r"<text [^>]*>([^<]*)</text>", made.read_text())
     assert lines[0] == "=== Cairn node attic ==="
@@ -24,7 +26,7 @@ def test_picture_in_the_repository(tmp_path: Path) -> None:
 
 def test_picture_cannot_be_written(tmp_path: Path) -> None:
     """One sentence."""
-    command = [str(ROOT / "support/screenshot"), str(tmp_path / "no/folder.svg")]
+    command = [sys.executable, str(ROOT / "support/screenshot"), str(tmp_path / "no/folder.svg")]
     result = subprocess.run(command, check=False, capture_output=True, text=True)
     assert result.returncode == 1
     assert result.stderr.count("\n") == 1

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-SPEC = importlib.util.spec_from_file_location("style_checks", ROOT / "tests/style_checks.py")
-assert SPEC and SPEC.loader
-style = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(style)
+from tests import style_checks as style
 
 #: Apart, so that lint does not look for the page that is made up here.
 DOCS = "docs"

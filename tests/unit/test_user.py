@@ -6,13 +6,14 @@ import os
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests import run as runner
 
 #: PATH of a normal user on Debian, as /etc/profile sets it.
 USER_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games"
@@ -220,9 +221,6 @@ def test_root_is_refused(repo: Path, sudo: str | None) -> None:
 
 def test_lint_without_git(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An unpacked archive, or another user's clone."""
-    sys.path.insert(0, str(root / "tests"))
-    import run as runner
-
     monkeypatch.setattr(runner, "ROOT", tmp_path)
     with pytest.raises(runner.StageError, match="use a git clone of your own"):
         runner.tracked()

@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from verdict import MOUNTS, SHELLS, Unit
+
+from tests.shared.verdict import MOUNTS, SHELLS, Unit
 
 DAY = 24 * 60 * 60
 FATAL = "Error: A fatal internal error occurred, see  for details: "

@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from verdict import Unit
+
+from tests.shared.verdict import Unit
 
 # as overlay/usr/share/cairn/defaults.conf, which a message about the log's name depends on
 LOG = ["-printtoconsole=1", "-nodebuglogfile", "-logtimestamps=0"]

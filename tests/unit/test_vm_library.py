@@ -7,16 +7,13 @@ import json
 import shlex
 import socket
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "robot/lib"))
-
-from guest_shell import UNIT, GuestShell, GuestShellError, Result, kernel_options, parse
-from parsing import (
+from lab.guest_shell import UNIT, GuestShell, GuestShellError, Result, kernel_options, parse
+from lab.parsing import (
     exposure,
     kernel_options_lost,
     listening_sockets,
@@ -109,7 +106,8 @@ def serve(path: Path, directory: Path) -> None:
             with connection:
                 # left over from a connection that was given up
                 connection.sendall(b"1 0 c3RhbGU= .\n")
-                subprocess.run(command, stdin=connection, stdout=connection, check=False)
+                end = connection.fileno()
+                subprocess.run(command, stdin=end, stdout=end, check=False)
 
     threading.Thread(target=loop, daemon=True).start()
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import random
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests/powerloss"), str(ROOT / "tests/robot/lib")]
-
-from volatile_cache import POLICIES, SECTOR, VolatileCache  # noqa: E402
-from volatile_disk import VolatileDisk  # noqa: E402
+from lab.volatile_cache import POLICIES, SECTOR, VolatileCache
+from lab.volatile_disk import VolatileDisk
 
 SECTORS = 64
 

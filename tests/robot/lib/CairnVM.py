@@ -1,47 +1,32 @@
 """Robot Framework library: boots an image in QEMU and looks inside.
 
-A machine is the image copied (sparsely) to out/robot/vm/NAME, run by support/qemu, with
-QMP for its power, the serial console in serial.log, and a shell (guest_shell.py). Only
-one machine runs at a time; time-outs are for emulation (TCG) and are multiplied by
-TIMEOUT_FACTOR (Robot variable, default 1).
+A machine (lab/machine.py) is the image copied (sparsely) to out/robot/vm/NAME. Only one machine
+runs at a time; time-outs are for emulation (TCG) and are multiplied by TIMEOUT_FACTOR (Robot
+variable, default 1).
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import random
 import re
 import shlex
-import shutil
-import subprocess
-import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-import script_blocks
-from guest_shell import GuestShell, GuestShellError, Result, kernel_options
-from parsing import (
-    exposure,
-    kernel_options_lost,
-    listening_sockets,
-    mebibytes,
-    partition_offset,
-)
-from qemu.qmp import QMPClient, QMPError
 from robot.api import logger
 from robot.api.deco import keyword, library
 from robot.libraries.BuiltIn import BuiltIn
-from volatile_disk import VolatileDisk
 
-ROOT = Path(__file__).resolve().parents[3]
-sys.path.append(str(ROOT / "support"))
-import boards  # noqa: E402
-
-SIDECARS = ("vmlinuz", "initrd", "cmdline")
+from lab import boards
+from lab.guest_shell import GuestShellError, Result, kernel_options
+from lab.machine import Machine, run_host
+from lab.parsing import exposure, kernel_options_lost, listening_sockets, mebibytes
+from lab.paths import ROOT
+from lab.volatile_disk import VolatileDisk
+from tests.robot.lib import script_blocks
 
 
 @library(scope="GLOBAL", auto_keywords=False)
@@ -50,13 +35,7 @@ class CairnVM:
 
     def __init__(self) -> None:
         """Nothing runs yet."""
-        self.process: subprocess.Popen[bytes] | None = None
-        self.directory = Path()
-        self.options: list[str] = []
-        self.disk: VolatileDisk | None = None
-        # sockets need short paths, wherever the repository lies
-        self.sockets = Path(tempfile.mkdtemp(prefix="cairn-"))
-        self.shell = GuestShell(self.sockets / "sh")
+        self.machine = Machine()
         self.feeder_options: list[str] = []
         self.figures: dict[str, dict[str, float | str]] = {}
 
@@ -68,26 +47,6 @@ class CairnVM:
 
     def _seconds(self, seconds: float) -> float:
         return float(seconds) * float(self._variable("TIMEOUT_FACTOR", "1"))
-
-    def _qmp(self, command: str, arguments: dict[str, Any] | None = None) -> None:
-        async def send() -> None:
-            client = QMPClient("cairn")
-            await client.connect(str(self.sockets / "qmp"))
-            try:
-                await client.execute(command, arguments)
-            finally:
-                with contextlib.suppress(QMPError):
-                    await client.disconnect()
-
-        asyncio.run(send())
-
-    def _run_host(self, *command: str, text: str = "") -> str:
-        result = subprocess.run(
-            command, check=False, capture_output=True, text=True, cwd=ROOT, input=text
-        )
-        if result.returncode:
-            raise AssertionError(f"{' '.join(command)}: {result.stderr.strip()}")
-        return result.stdout
 
     # -- power -----------------------------------------------------------------------
 
@@ -111,7 +70,7 @@ class CairnVM:
         ``node_conf`` is the text of node.conf (default: the image's own file), ``memory``
         is in MiB, ``disk_size`` what the disk grows to, ``feeder`` the port of a feeder, or the
         ports of its peers in one word.
-        ``volatile``: the disk has a volatile write cache (tests/powerloss/disk.py) with this
+        ``volatile``: the disk has a volatile write cache (lab/nbd_disk.py) with this
         ``seed``; ``lies``: it ignores flushes. ``screen``: the status screen is also drawn on
         tty1. ``wait``: for the shell's answer.
         """
@@ -119,22 +78,16 @@ class CairnVM:
         image = Path(self._variable("IMAGE", str(ROOT / "out/devimage/cairn-dev.img"))).resolve()
         if not image.is_file():
             raise AssertionError(f"the image {image} does not exist; run 'make devimage'")
-        self.directory = ROOT / "out/robot/vm" / name
-        shutil.rmtree(self.directory, ignore_errors=True)
-        self.directory.mkdir(parents=True)
-        disk = self.directory / "disk.img"
-        self._run_host("cp", "--sparse=always", str(image), str(disk))
-        self._run_host("truncate", "-s", disk_size, str(disk))
-        for part in SIDECARS:
-            if Path(f"{image}.{part}").exists():
-                Path(f"{disk}.{part}").symlink_to(f"{image}.{part}")
-        self.options = ["--memory", str(memory), "--smp", str(smp)]
+        self.machine.new_disk(image, ROOT / "out/robot/vm" / name, disk_size)
+        options = ["--memory", str(memory), "--smp", str(smp)]
         if board := boards.of_image(image):  # the copy's name does not say it
-            self.options += ["--board", board.name]
-        self.options += ["--append", kernel_options(screen)]
+            options += ["--board", board.name]
+        options += ["--append", kernel_options(screen)]
         if feeder is not None:
-            self.options += ["--feeder", str(feeder)]
-        self.disk = VolatileDisk(disk, self.sockets, seed, lies=lies) if volatile else None
+            options += ["--feeder", str(feeder)]
+        self.machine.options = options
+        disk = VolatileDisk(self.machine.image, self.machine.sockets, seed, lies=lies)
+        self.machine.volatile = disk if volatile else None
         if node_conf is not None:
             self.put_node_conf(node_conf)
         self.power_on(wait)
@@ -142,21 +95,7 @@ class CairnVM:
     @keyword
     def power_on(self, wait: bool = True) -> None:
         """Starts the present machine again with the disk it has."""
-        self.shell.close()
-        for path in self.sockets.iterdir():
-            path.unlink()
-        serial = self.directory / "serial.log"
-        with serial.open("a") as log:
-            log.write("\n=== power on ===\n")
-        command = [str(ROOT / "support/qemu"), "--image", str(self.directory / "disk.img")]
-        if self.disk:
-            self.disk.start()
-            command += ["--nbd", str(self.disk.socket)]
-        command += ["--qmp", str(self.sockets / "qmp"), "--shell", str(self.shell.path)]
-        command += ["--serial", "chardev:serial0", *self.options, "--"]
-        command += ["-chardev", f"file,id=serial0,path={serial},append=on"]
-        with (self.directory / "qemu.log").open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        self.machine.power_on()
         if wait:
             self.wait_until_it_answers()
 
@@ -168,28 +107,14 @@ class CairnVM:
         tests' blocks, all of them old, are at their end from the first on, and ten minutes after
         boot the daemon would be restarted in the middle of some test.
         """
-        assert self.process, "no machine runs"
-        serial = self.directory / "serial.log"
-        try:
-            self.shell.wait(self._seconds(180))
-        except GuestShellError as error:
-            state = "QEMU ended" if self.process.poll() is not None else "QEMU runs"
-            raise AssertionError(
-                f"the guest did not come up ({state}); see {serial.relative_to(ROOT)}: {error}"
-            ) from error
-        if "--feeder" in self.options:
+        self.machine.wait(self._seconds(180))
+        if "--feeder" in self.machine.options:
             self.guest("systemctl stop node-sync-done.timer")
 
     @keyword
     def shut_down(self) -> None:
         """Shuts the guest down cleanly and waits until the machine is off."""
-        assert self.process, "no machine runs"
-        self.shell.power_down()
-        try:
-            self.process.wait(self._seconds(180))
-        except subprocess.TimeoutExpired as error:
-            raise AssertionError("the guest did not shut down") from error
-        self.kill_vm()  # ended already; its disk has not
+        self.machine.shut_down(self._seconds(180))
 
     @keyword
     def reboot(self, wait: bool = True) -> None:
@@ -202,15 +127,11 @@ class CairnVM:
         """Ends the machine between two instructions, as a pulled plug does.
 
         On a volatile disk the policy says what happens to unflushed writes (see
-        tests/powerloss/volatile_cache.py); returns what did. On others all survives that the
+        lab/volatile_cache.py); returns what did. On others all survives that the
         guest had handed to the disk, because the host's page cache keeps it.
         """
-        assert self.process, "no machine runs"
-        outcome = self.disk.cut(policy) if self.disk else {}
+        outcome = self.machine.cut(policy)
         logger.info(f"cut: {outcome}")
-        with contextlib.suppress(OSError, QMPError, EOFError):
-            self._qmp("quit")
-        self.kill_vm()
         return outcome
 
     @keyword
@@ -227,7 +148,7 @@ class CairnVM:
         deadline = time.monotonic() + self._seconds(seconds)
         while (rest := deadline - time.monotonic()) > 0:
             with contextlib.suppress(GuestShellError):
-                result = self.shell.run(script, rest)
+                result = self.machine.shell.run(script, rest)
                 if result.status == 0 and (said := result.stdout.strip()):
                     finished.append(said)
             if not repeat:
@@ -239,29 +160,20 @@ class CairnVM:
     @keyword
     def let_disk_lie(self, lies: bool = True) -> None:
         """From now on the volatile disk acknowledges flushes and ignores them, or not."""
-        assert self.disk, "the machine has no volatile disk"
-        self.disk.ask(f"lies {'yes' if lies else 'no'}")
+        assert self.machine.volatile, "the machine has no volatile disk"
+        self.machine.volatile.ask(f"lies {'yes' if lies else 'no'}")
 
     @keyword
     def kill_vm(self) -> None:
         """Ends the machine, if one runs. For teardowns."""
-        if self.process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                self.process.kill()
-            self.process.wait()
-        self.process = None
-        if self.disk:
-            self.disk.stop()
+        self.machine.kill()
 
     # -- network ---------------------------------------------------------------------
 
     @keyword
     def plug_cable(self, plugged: bool = True) -> None:
         """Plugs the network's cable in, or pulls it; also of a machine that begins to boot."""
-        deadline = time.monotonic() + self._seconds(20)
-        while not (self.sockets / "qmp").exists() and time.monotonic() < deadline:
-            time.sleep(0.1)
-        self._qmp("set_link", {"name": "net0", "up": plugged})
+        self.machine.plug_cable(plugged, self._seconds(20))
 
     @keyword
     def pull_cable(self) -> None:
@@ -278,12 +190,7 @@ class CairnVM:
         ``sectors`` (of 512 bytes, one a line) limits it to requests that touch one of them.
         The next start has the healthy disk again.
         """
-        rule = {"event": "none", "iotype": kind, "errno": errno, "once": False}
-        rules = [{**rule, "sector": int(sector)} for sector in sectors.split()] or [rule]
-        node = {"driver": "blkdebug", "node-name": "disk0-bad", "image": "disk0-file"}
-        self._qmp("blockdev-add", {**node, "inject-error": rules})
-        raw = {"driver": "raw", "node-name": "disk0-raw", "discard": "unmap", "file": "disk0-bad"}
-        self._qmp("blockdev-reopen", {"options": [raw]})
+        self.machine.break_disk(kind, errno, [int(sector) for sector in sectors.split()])
 
     @keyword
     def erase_data_partition(self) -> None:
@@ -291,19 +198,9 @@ class CairnVM:
 
         All of it: of a file system whose beginning is lost, fsck finds the rest by itself.
         """
-        assert self.process is None, "the machine must be off"
-        disk = self.directory / "disk.img"
-        offset = partition_offset(self._run_host("sfdisk", "--json", str(disk)), "data")
-        # It is the last one; behind it is the partition table's copy.
-        length = disk.stat().st_size - offset - (1 << 20)
-        hole = ["--offset", str(offset), "--length", str(length)]
-        self._run_host("fallocate", "--punch-hole", *hole, str(disk))
+        self.machine.erase_data_partition()
 
     # -- configuration ---------------------------------------------------------------
-
-    def _boot_partition(self) -> str:
-        disk = str(self.directory / "disk.img")
-        return f"{disk}@@{partition_offset(self._run_host('sfdisk', '--json', disk), 'boot')}"
 
     @keyword
     def put_node_conf(self, text: str) -> None:
@@ -311,26 +208,20 @@ class CairnVM:
 
         A text in the form ``hex:0001ff`` is written as these bytes.
         """
-        assert self.process is None, "the machine must be off"
-        file = self.directory / "node.conf"
-        if text.startswith("hex:"):
-            file.write_bytes(bytes.fromhex(text[4:]))
-        else:
-            file.write_text(text)
-        self._run_host("mcopy", "-o", "-i", self._boot_partition(), str(file), "::node.conf")
+        hexadecimal = text.startswith("hex:")
+        self.machine.put_node_conf(bytes.fromhex(text[4:]) if hexadecimal else text.encode())
 
     @keyword
     def delete_node_conf(self) -> None:
         """Removes node.conf from the boot partition; the machine must be off."""
-        assert self.process is None, "the machine must be off"
-        self._run_host("mdel", "-i", self._boot_partition(), "::node.conf")
+        self.machine.delete_node_conf()
 
     # -- shell -----------------------------------------------------------------------
 
     @keyword
     def guest_result(self, script: str, timeout: float = 120) -> Result:
         """Runs a shell script in the guest; returns an object with status, stdout, stderr."""
-        result = self.shell.run(script, self._seconds(timeout))
+        result = self.machine.shell.run(script, self._seconds(timeout))
         logger.debug(f"{script}\n-> {result.status}\n{result.stdout}\n{result.stderr}")
         return result
 
@@ -400,9 +291,7 @@ class CairnVM:
     @keyword
     def serial_log(self) -> str:
         """What the serial console has shown since the last power-on, without escapes."""
-        text = (self.directory / "serial.log").read_text(errors="replace")
-        text = text.rpartition("=== power on ===")[2]
-        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+        return self.machine.serial_log()
 
     @keyword
     def wait_for_serial(self, words: str, timeout: float = 60) -> None:
@@ -446,7 +335,7 @@ class CairnVM:
 
     def _start_feeder(self, directory: Path, port: int, network: str, *more: str) -> None:
         self.feeder_options = ["--dir", str(directory), "--port", str(port), "--network", network]
-        self._run_host(str(ROOT / "support/feeder"), "start", *self.feeder_options, *more)
+        run_host(str(ROOT / "support/feeder"), "start", *self.feeder_options, *more)
 
     @keyword
     def start_feeder(
@@ -473,9 +362,9 @@ class CairnVM:
         directory.mkdir(parents=True, exist_ok=True)
         blocks = directory / "chain.blk"
         command = [str(ROOT / "support/chaingen"), f"-out={blocks}", "-scripts=open", *options]
-        chain = json.loads(self._run_host(*command))
-        more = ("--blocks", str(blocks), "--top", str(chain["height"]))
-        more += ("--peers", peers, "--seed", str(seed))
+        chain: dict[str, Any] = json.loads(run_host(*command))
+        more = ["--blocks", str(blocks), "--top", str(chain["height"])]
+        more += ["--peers", peers, "--seed", str(seed)]
         self._start_feeder(directory, port, "regtest", *more)
         return chain
 
@@ -493,16 +382,14 @@ class CairnVM:
     def stop_feeder(self) -> None:
         """Stops the feeder, if one was started."""
         if self.feeder_options:
-            self._run_host(str(ROOT / "support/feeder"), "stop", *self.feeder_options)
+            run_host(str(ROOT / "support/feeder"), "stop", *self.feeder_options)
 
     @keyword("Feeder")
     def feeder_rpc(self, method: str, *arguments: str, text: str = "") -> Any:  # noqa: ANN401
         """Calls an RPC method of the feeder; with ``-stdin``, ``text`` is an argument, too."""
-        info = self._run_host(str(ROOT / "support/feeder"), "info", *self.feeder_options)
+        info = run_host(str(ROOT / "support/feeder"), "info", *self.feeder_options)
         command = dict(line.split("=", 1) for line in info.splitlines())["cli"]
-        return self._decode(
-            self._run_host(*shlex.split(command), method, *arguments, text=text).strip()
-        )
+        return self._decode(run_host(*shlex.split(command), method, *arguments, text=text).strip())
 
     @keyword
     def random_number(self, seed: int, number: int, low: float, high: float) -> float:

@@ -14,7 +14,7 @@ from pathlib import Path
 from robot.api.deco import keyword, library
 from robot.libraries.BuiltIn import BuiltIn
 
-ROOT = Path(__file__).resolve().parents[3]
+from lab.paths import ROOT
 
 
 @library(scope="TEST", auto_keywords=False)

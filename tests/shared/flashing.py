@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from lab.paths import ROOT
+
 MIB = 1 << 20
 #: What a disk under test holds in its first 8 MiB before anything happens to it.
 OLD = b"\xee" * 8 * MIB

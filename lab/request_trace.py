@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from volatile_cache import VolatileCache
+from lab.volatile_cache import VolatileCache
 
 _HEAD = struct.Struct("<cQI")
 _KINDS = b"wWzZfm"

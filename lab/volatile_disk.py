@@ -1,15 +1,18 @@
-"""A disk image behind tests/powerloss/disk.py: starts it, cuts its power, stops it."""
+"""A disk image behind lab/nbd_disk.py: starts it, cuts its power, stops it."""
 
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
-PLUGIN = Path(__file__).resolve().parents[2] / "powerloss/disk.py"
+from lab.paths import ROOT
+
+PLUGIN = ROOT / "lab/nbd_disk.py"
 
 
 class VolatileDisk:
@@ -47,8 +50,10 @@ class VolatileDisk:
         self.socket.unlink(missing_ok=True)
         self.control.unlink(missing_ok=True)
         log = self.image.with_name("disk.log")
+        # nbdkit's Python is not that of .venv, which finds this package by itself.
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         with log.open("ab") as stream:
-            self.process = subprocess.Popen(command, stdout=stream, stderr=stream)
+            self.process = subprocess.Popen(command, stdout=stream, stderr=stream, env=environment)
         deadline = time.monotonic() + 20
         while not (self.socket.exists() and self.control.exists()):
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -62,7 +67,7 @@ class VolatileDisk:
             stream = client.makefile("rw")
             stream.write(command + "\n")
             stream.flush()
-            answer = json.loads(stream.readline())
+            answer: dict[str, Any] = json.loads(stream.readline())
         if "error" in answer:
             raise AssertionError(answer["error"])
         return answer

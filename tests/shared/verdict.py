@@ -7,10 +7,12 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lab.paths import ROOT
+
 SHELLS = ["dash", "busybox sh"]
 # how the kernel names the data partition and its disk
 MOUNTS = "/dev/root / erofs ro 0 0\n/dev/{} /var ext4 {},noatime 0 0\ntmpfs /tmp tmpfs rw 0 0\n"
-LIBRARY = Path(__file__).resolve().parents[2] / "overlay/usr/lib/cairn"
+LIBRARY = ROOT / "overlay/usr/lib/cairn"
 # An image without busybox's tools before others would not show what the image does.
 TOOLS = ("awk", "cut", "head", "sed", "tr", "df", "grep", "tail", "wc", "od", "sha256sum", "find")
 # What systemd does with bitcoind-look.service

@@ -1,6 +1,8 @@
 """nbdkit plugin (Python): a disk image behind a volatile write cache.
 
-    nbdkit -U SOCKET python tests/powerloss/disk.py image=FILE [parameter...]
+    PYTHONPATH=. nbdkit -U SOCKET python lab/nbd_disk.py image=FILE [parameter...]
+
+It runs in nbdkit's own Python, which knows nothing of .venv: no package but this one is used.
 
   image=FILE    raw disk image; must exist
   control=PATH  UNIX socket for commands, below
@@ -26,22 +28,19 @@ import dataclasses
 import errno
 import json
 import socketserver
-import sys
 import threading
 from pathlib import Path
 
 import nbdkit
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from request_trace import Writer
-from volatile_cache import CACHE_BYTES, SECTOR, VolatileCache
+from lab.request_trace import Writer
+from lab.volatile_cache import CACHE_BYTES, SECTOR, VolatileCache
 
 API_VERSION = 2
 
 _parameters: dict[str, str] = {}
 _lock = threading.Lock()
-_disk: VolatileCache | None = None
+_disk: VolatileCache  # since config_complete(), before nbdkit asks for anything
 _trace: Writer | None = None
 _off = False
 
@@ -49,7 +48,7 @@ _off = False
 def config(key: str, value: str) -> None:
     """One parameter of the command line."""
     if key not in {"image", "control", "seed", "lies", "unit", "cache", "trace"}:
-        raise RuntimeError(f"unknown parameter '{key}'; see the head of {Path(__file__).name}")
+        raise RuntimeError(f"unknown parameter '{key}'; see the head of nbd_disk.py")
     # Now: the server runs in another folder.
     _parameters[key] = str(Path(value).resolve()) if key in {"image", "control", "trace"} else value
 
@@ -72,7 +71,7 @@ def config_complete() -> None:
 
 def thread_model() -> int:
     """One request at a time: the order is part of what is modelled."""
-    return nbdkit.THREAD_MODEL_SERIALIZE_ALL_REQUESTS
+    return int(nbdkit.THREAD_MODEL_SERIALIZE_ALL_REQUESTS)
 
 
 class _Control(socketserver.StreamRequestHandler):
@@ -131,7 +130,7 @@ def get_size(_handle: int) -> int:
 
 def can_fua(_handle: int) -> int:
     """FUA is a property of each write here, not a flush after it."""
-    return nbdkit.FUA_NATIVE
+    return int(nbdkit.FUA_NATIVE)
 
 
 def can_multi_conn(_handle: int) -> bool:

@@ -1,6 +1,6 @@
 """The tests' shell in the guest, over a virtio port.
 
-No image carries it. The unit (resources/guest-shell.service) is handed to the guest's
+No image carries it. The unit (guest-shell.service) is handed to the guest's
 systemd as a credential on the kernel command line, and its port exists only when
 support/qemu is given --shell: only whoever runs the virtual machine can do either. The
 host lane's Debian knows no such credentials; its development image has the unit as a file.
@@ -16,7 +16,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-UNIT = Path(__file__).resolve().parent.parent / "resources" / "guest-shell.service"
+from lab.paths import ROOT
+
+UNIT = ROOT / "lab/guest-shell.service"
 
 
 class GuestShellError(Exception):

@@ -9,7 +9,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from lab.paths import ROOT
+
 #: A comment, an empty line, or NAME="value", which may go over several lines.
 ENTRY = re.compile(r'#.*\n|\n|([A-Z_]+)="([^"$`\\]*)"\n')
 

@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """Several peers on loopback that hand on one feeder's blocks, out of order.
 
-usage: tests/powerloss/peers.py --feeder P [--seed S] [--share F] [--behind N] PORT...
+usage: .venv/bin/python -m lab.peers --feeder P [--seed S] [--share F] [--behind N] PORT...
 
   --feeder P   P2P port on 127.0.0.1 of the stock daemon, see support/feeder
   --seed S     with a block's hash decides which blocks are withheld and for how long, default 1
@@ -25,17 +24,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import hashlib
 import random
-import signal
 import struct
 import sys
 from collections.abc import Iterable
 
-#: Head of a message: network, command, size, checksum
-HEAD = struct.Struct("<4s12sI4s")
-#: Of a block's header, whose hash is the block's name; in `headers` a zero follows each
-HEADER = 80
+from lab.p2p import HEAD, HEADER, PAYLOAD_MAX, head, sha256d, until_signal, word_of
+
 MSG_BLOCK = 2
 #: Commands of messages with a block, whole or compact; both begin with its header
 BLOCKS = {"block", "cmpctblock"}
@@ -45,13 +40,6 @@ IDLE = 1.0
 STEP = 0.1
 #: Blocks after which one that was withheld may be so again
 AGAIN = 1000
-#: Bytes of the largest message that is taken; Core's limit is 4,000,000
-PAYLOAD_MAX = 4_000_000
-
-
-def sha256d(data: bytes) -> bytes:
-    """Bitcoin's double hash."""
-    return hashlib.sha256(hashlib.sha256(data).digest()).digest()
 
 
 class Gate:
@@ -128,12 +116,12 @@ class Relay:
         """Serves one node's connection until one side hangs up."""
         peer: asyncio.StreamWriter | None = None
         try:
-            head = await reader.readexactly(HEAD.size)
+            first = await reader.readexactly(HEAD.size)
             # P2P's version 2 begins with random bytes; then the node tries version 1.
-            if not head[4:].startswith(b"version\0"):
+            if not first[4:].startswith(b"version\0"):
                 return
             source, peer = await asyncio.open_connection("127.0.0.1", self._feeder)
-            peer.write(head)
+            peer.write(first)
             done, pending = await asyncio.wait(
                 [
                     asyncio.ensure_future(_copy(reader, peer)),
@@ -155,19 +143,19 @@ class Relay:
     async def _hand_on(self, source: asyncio.StreamReader, node: asyncio.StreamWriter) -> None:
         """The feeder's messages to a node."""
         while True:
-            head = await source.readexactly(HEAD.size)
-            magic, command, size, _ = HEAD.unpack(head)
+            begin = await source.readexactly(HEAD.size)
+            magic, command, size, _ = HEAD.unpack(begin)
             if size > PAYLOAD_MAX:
                 raise EOFError
             payload = await source.readexactly(size)
-            word = command.rstrip(b"\0").decode("ascii", "replace")
+            word = word_of(command)
             if word in BLOCKS:
                 name = sha256d(payload[:HEADER])
-                self._later(asyncio.ensure_future(self._block(name, node, head + payload)))
+                self._later(asyncio.ensure_future(self._block(name, node, begin + payload)))
                 # The task begins, and with it the order of what is not withheld.
                 await asyncio.sleep(0)
             else:
-                node.write(head + payload)
+                node.write(begin + payload)
             await node.drain()
             if word == "verack":
                 self._nodes.add(node)
@@ -190,10 +178,9 @@ class Relay:
         if not self._newest:
             return
         payload = b"\1" + struct.pack("<I", MSG_BLOCK) + self._newest
-        head = HEAD.pack(magic, b"inv", len(payload), sha256d(payload)[:4])
         for node in nodes:
             if not node.is_closing():
-                node.write(head + payload)
+                node.write(head(magic, "inv", payload) + payload)
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -211,11 +198,8 @@ async def run(feeder: int, ports: list[int], gate: Gate) -> None:
     _, writer = await asyncio.open_connection("127.0.0.1", feeder)
     writer.close()
     print(f"peers={' '.join(names)}", flush=True)
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     opening = asyncio.ensure_future(gate.run())
-    await stop.wait()
+    await until_signal()
     opening.cancel()
     print(f"{gate.passed} blocks were handed on, {gate.late} of them were withheld first")
 
@@ -235,7 +219,7 @@ def main() -> int:
     try:
         asyncio.run(run(options.feeder, options.ports, gate))
     except OSError as error:
-        print(f"peers.py: {error}; start the feeder first, or give other ports", file=sys.stderr)
+        print(f"peers: {error}; start the feeder first, or give other ports", file=sys.stderr)
         return 1
     return 0
 

@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """A peer on loopback that serves the blocks of one file to nodes, and does nothing else.
 
-usage: bench/feeder.py FILE [--port P]
+usage: .venv/bin/python -m lab.block_server FILE [--port P]
   FILE      blocks from genesis on, each after the one it builds on, in the format of bitcoind's
             block files (magic, length, block): what bench/chaingen writes, or tests/data unpacked
   --port P  TCP port on 127.0.0.1, default 18555; 0 takes a free one. Ctrl-C or SIGTERM ends it
@@ -19,41 +18,30 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import hashlib
 import mmap
 import os
-import signal
 import struct
 import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lab.p2p import (
+    HEAD,
+    HEADER,
+    PAYLOAD_MAX,
+    compact_size,
+    head,
+    read_compact_size,
+    sha256d,
+    until_signal,
+    word_of,
+)
+
 VERSION = 70016
 NODE_NETWORK, NODE_WITNESS = 1, 8
 MSG_WITNESS_BLOCK = 0x40000002
 HEADERS_MAX = 2000
-HEADER = 80
-PAYLOAD_MAX = 4_000_000
-
-
-def sha256d(data: bytes | memoryview) -> bytes:
-    """Bitcoin's double hash."""
-    return hashlib.sha256(hashlib.sha256(data).digest()).digest()
-
-
-def compact_size(number: int) -> bytes:
-    """Bitcoin's variable length number, up to 65535."""
-    return bytes([number]) if number < 253 else b"\xfd" + struct.pack("<H", number)
-
-
-def read_compact_size(data: bytes, at: int) -> tuple[int, int]:
-    """The number at that place, and the place behind it."""
-    first = data[at]
-    if first < 253:
-        return first, at + 1
-    size = {253: 2, 254: 4, 255: 8}[first]
-    return int.from_bytes(data[at + 1 : at + 1 + size], "little"), at + 1 + size
 
 
 class ChainError(Exception):
@@ -113,22 +101,19 @@ class Peer:
         self, command: str, payload: bytes | memoryview = b"", checksum: bytes = b""
     ) -> None:
         """Sends a message; waits while the node has not read what was sent before."""
-        checksum = checksum or sha256d(payload)[:4]
-        head = struct.pack("<4s12sI4s", self.chain.magic, command.encode(), len(payload), checksum)
-        self.writer.write(head)
+        self.writer.write(head(self.chain.magic, command, payload, checksum))
         self.writer.write(payload)
         await self.writer.drain()
 
     async def receive(self) -> tuple[str, bytes]:
         """The next message; EOFError when it is none of this network's P2P version 1."""
-        head = await self.reader.readexactly(24)
-        magic, command, size, checksum = struct.unpack("<4s12sI4s", head)
+        magic, command, size, checksum = HEAD.unpack(await self.reader.readexactly(HEAD.size))
         if magic != self.chain.magic or size > PAYLOAD_MAX:
             raise EOFError
         payload = await self.reader.readexactly(size)
         if sha256d(payload)[:4] != checksum:
             raise EOFError
-        return command.rstrip(b"\0").decode("ascii", "replace"), payload
+        return word_of(command), payload
 
     async def serve(self) -> None:
         """Answers until the node hangs up."""
@@ -213,10 +198,7 @@ async def run(chain: Chain, port: int) -> None:
     port = server.sockets[0].getsockname()[1]
     tip = chain.tip[::-1].hex()
     print(f"port={port} blocks={len(chain.headers)} tip={tip}", flush=True)
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await stop.wait()
+    await until_signal()
     server.close()
     for task in peers:
         task.cancel()
@@ -231,10 +213,10 @@ def main() -> int:
     try:
         asyncio.run(run(Chain(options.file), options.port))
     except ChainError as error:
-        print(f"feeder.py: {error}", file=sys.stderr)
+        print(f"block_server: {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"feeder.py: {error}; give another file or --port", file=sys.stderr)
+        print(f"block_server: {error}; give another file or --port", file=sys.stderr)
         return 1
     return 0
 

@@ -7,7 +7,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from lab.paths import ROOT
+
 CGROUPS = Path("/sys/fs/cgroup")
 SECTOR = 512  # bytes, in /sys/block/*/stat whatever the device has
 MIB = 1 << 20

@@ -1,0 +1,1 @@
+"""What the tests and benchmarks share: daemons, disks, machines, and where things are."""

@@ -1,0 +1,16 @@
+"""Options of bitcoind for the chains that tests run it on."""
+
+from __future__ import annotations
+
+#: Small databases: LevelDB's logs become tables often, LMDB's map grows often.
+SMALL = ["-dbcache=4", "-maxmempool=5", "-dbmapsize=1", "-keypool=4"]
+SMALL += ["-maxsigcachesize=1"]
+#: An old chain, checked from its first block; nothing but loopback.
+OFFLINE = ["-listen=0", "-dnsseed=0", "-minimumchainwork=0x00", "-assumevalid=0"]
+OFFLINE += ["-maxtipage=2000000000", "-persistmempool=0"]
+#: By chain. Block files are small: blocks that come early are in later files than the tip's, and
+#: on regtest some files are pruned.
+CHAINS = {
+    "main": ["-fastprune", "-prune=550"],
+    "regtest": ["-chain=regtest", "-fastprune", "-prune=1"],
+}

@@ -1,0 +1,96 @@
+"""Where Python modules of this repository find each other, and which folder takes from which."""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from lab import paths
+from lab.machine import POWER_ON, Machine
+from lab.paths import ROOT
+
+#: Apart, so that this file has no part in what it looks for.
+SEARCH_PATH = ".".join(("sys", "path"))
+#: A checkout that is found by counting the folders above a file.
+PARENTS = re.compile(r"__file__.*\.parent(s\[[1-9]|\.parent)")
+
+
+def programs() -> list[Path]:
+    """All Python files, with a suffix or without, that git has or would take."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listing = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    files = [ROOT / name for name in listing.split("\0") if name and (ROOT / name).is_file()]
+    return [
+        file
+        for file in files
+        if file.suffix == ".py"
+        or (not file.suffix and file.read_bytes()[:40].startswith(b"#!/usr/bin/env python3\n"))
+    ]
+
+
+def imports(file: Path) -> set[str]:
+    """The modules that a file imports, wherever it does."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def folder_of(module: str) -> str:
+    """The folder of this repository that has the module; empty for one of somebody else."""
+    place = Path(*module.split("."))
+    for path in (place, place.parent):
+        if (ROOT / path).with_suffix(".py").is_file():
+            return str(path.parent)
+    return ""
+
+
+def test_the_package_is_this_checkouts(root: Path) -> None:
+    """Not that of another one whose .venv is used here: it would test the other one's files."""
+    assert Path(paths.__file__) == Path(__file__).resolve().parents[2] / "lab/paths.py"
+    assert (root / "pyproject.toml").is_file()
+
+
+def test_nobody_sets_a_search_path_or_looks_for_the_checkout() -> None:
+    """Modules are found by pyproject.toml, and the checkout by lab/paths.py."""
+    files = programs()
+    assert ROOT / "support/profile" in files
+    assert [file for file in files if SEARCH_PATH in file.read_text()] == []
+    counting = {file for file in files if PARENTS.search(file.read_text())}
+    assert counting == {ROOT / "lab/paths.py", Path(__file__).resolve()}
+
+
+def test_console_since_the_last_power_on(tmp_path: Path) -> None:
+    """What earlier boots have shown is left out, and so are the colours."""
+    machine = Machine()
+    machine.directory = tmp_path
+    said = f"\n{POWER_ON}\nlogin:\n{POWER_ON}\n\x1b[0;1;31mFailed\x1b[0m to start\n"
+    machine.serial.write_text(said)
+    assert machine.serial_log() == "\nFailed to start\n"
+    with pytest.raises(AssertionError, match="no machine runs"):
+        machine.wait(0)
+
+
+def test_no_folder_takes_from_one_that_takes_from_it() -> None:
+    """And lab takes from no other one: of what is installed, only from what reaches a machine."""
+    taken: dict[str, set[str]] = defaultdict(set)
+    for file in programs():
+        folder = str(file.parent.relative_to(ROOT))
+        for module in imports(file):
+            if source := folder_of(module):
+                taken[folder] |= {source} - {folder}
+            elif folder == "lab":
+                assert module.split(".")[0] in sys.stdlib_module_names | {"nbdkit", "qemu"}, file
+    assert {"lab", "tests/shared"} <= taken["tests/unit"]
+    assert not taken["lab"]
+    list(graphlib.TopologicalSorter(taken).static_order())

@@ -73,12 +73,18 @@ board_meta() {
 	. "$ROOT/board/$BOARD/meta"
 }
 
-# host_board: the board of the host lane, the one whose meta has HOST_LANE="yes".
-host_board() {
+# boards_with LINE: the boards whose meta has this very line, each after a space.
+boards_with() {
 	found=""
 	for name in $(boards); do
-		! grep -qx 'HOST_LANE="yes"' "$ROOT/board/$name/meta" || found="$found $name"
+		! grep -qxF "$1" "$ROOT/board/$name/meta" || found="$found $name"
 	done
+	echo "$found"
+}
+
+# host_board: the board of the host lane, the one whose meta has HOST_LANE="yes".
+host_board() {
+	found=$(boards_with 'HOST_LANE="yes"')
 	case ${found# } in
 	'' | *' '*)
 		die "one board has the host lane," \
@@ -105,10 +111,7 @@ board_of() {
 	type=$(sfdisk --json "$1" | tr -d '\n' | tr '}' '\n' |
 		sed -n 's/.*"type": *"\([^"]*\)".*"name": *"root-a".*/\1/p' |
 		LC_ALL=C tr '[:upper:]' '[:lower:]')
-	found=""
-	for name in $(boards); do
-		! grep -qxF "ROOT_TYPE=\"$type\"" "$ROOT/board/$name/meta" || found="$found $name"
-	done
+	found=$(boards_with "ROOT_TYPE=\"$type\"")
 	case ${found# } in
 	'') die "the root partitions of $1 have the type '$type', which is ROOT_TYPE in no board/*/meta" ;;
 	*' '*) die "$1 may be an image of several boards; say which with --board:$found" ;;

@@ -47,12 +47,11 @@ from pathlib import Path
 from threading import Lock
 
 from lab import boards
-from lab.paths import ROOT
+from lab.paths import OUT, ROOT
 from tests import stage_times
 from tests.doc_checks import broken_links, unlisted_paths
 from tests.style_checks import python_files, wide_lines
 
-OUT = ROOT / "out"
 RESULTS = OUT / "test"
 TIMES = RESULTS / "times.json"
 BIN = Path(sys.executable).parent

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import graphlib
 import re
-import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -15,6 +14,8 @@ import pytest
 from lab import paths
 from lab.machine import POWER_ON, Machine
 from lab.paths import ROOT
+from tests.run import tracked
+from tests.style_checks import python_files
 
 #: Apart, so that this file has no part in what it looks for.
 SEARCH_PATH = ".".join(("sys", "path"))
@@ -24,15 +25,8 @@ PARENTS = re.compile(r"__file__.*\.parent(s\[[1-9]|\.parent)")
 
 def programs() -> list[Path]:
     """All Python files, with a suffix or without, that git has or would take."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listing = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    files = [ROOT / name for name in listing.split("\0") if name and (ROOT / name).is_file()]
-    return [
-        file
-        for file in files
-        if file.suffix == ".py"
-        or (not file.suffix and file.read_bytes()[:40].startswith(b"#!/usr/bin/env python3\n"))
-    ]
+    files = tracked()
+    return [file for file in files if file.suffix == ".py"] + python_files(files)
 
 
 def imports(file: Path) -> set[str]:

@@ -10,12 +10,14 @@ is recorded. Two judges look at what is seen:
 A file takes 2.4 s (two at a time, on two cores shared with a build): 1.5 s of looking at what
 leaves, 0.33 s of processor time for scripts and daemon, and waiting. The 48 files of the fast part
 take a minute with that, all 3,000 of the long part an hour: one tenth of them is one test.
+CAGES=N in the environment is how many run at a time, default 2: most of the time is waiting.
 Needs root, for the namespaces.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import queue
 import random
 import re
@@ -50,6 +52,7 @@ from tests.hostile.test_node_conf import (
 )
 
 __all__ = ["bitcoind"]  # a fixture
+CAGES = int(os.environ.get("CAGES", "2"))
 SECTION = re.compile(rb"\[(main|test|testnet4|regtest|signet)\]")
 NOTIFY = re.compile(r"(-c (-- )?)?systemd-notify (--ready --status=running|--stopping)")
 ARCHIVE = {f"/var/lib/cairn/prune.{chain}": "0\n" for chain in CHAINS}
@@ -113,7 +116,7 @@ SHAPES = [
 
 # -- running them -----------------------------------------------------------------------------
 def observe(files: list[File], bitcoind: Path) -> list[dict[str, object]]:
-    """What two cages saw, in the order of the files."""
+    """What the cages saw, in the order of the files."""
     work: queue.SimpleQueue[int] = queue.SimpleQueue()
     for index in range(len(files)):
         work.put(index)
@@ -144,7 +147,7 @@ def observe(files: list[File], bitcoind: Path) -> list[dict[str, object]]:
                 seen[index] = json.loads(cage.stdout.readline() or '{"failed": "the cage ended"}')
             cage.stdin.close()
 
-    threads = [threading.Thread(target=look) for _ in range(2)]
+    threads = [threading.Thread(target=look) for _ in range(CAGES)]
     for thread in threads:
         thread.start()
     for thread in threads:

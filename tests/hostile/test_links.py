@@ -97,9 +97,9 @@ def test_the_question_changes_nothing(
     )
     script = ROOT / "overlay/usr/lib/cairn/node-sync-done"
     (tmp_path / "var/lib/cairn").mkdir(parents=True)
-    environment = {**os.environ, "NODE_CLI": str(tmp_path / "cli"), "CAIRN_ROOT": str(tmp_path)}
+    environment = {**os.environ, "NODE_CLI": str(tmp_path / "cli")}
     program(tmp_path / "cli", f"cat {tmp_path}/answer")
-    command = [*shell.split(), str(script), "--ask"]
+    command = [*shell.split(), str(script), "--root", str(tmp_path), "--ask"]
     result = subprocess.run(command, check=False, env=environment, capture_output=True)
     assert (result.returncode == 0) == over
     assert not list((tmp_path / "var/lib/cairn").iterdir())
@@ -114,11 +114,11 @@ def test_the_note_reads_nothing_of_the_daemon(tmp_path: Path, shell: str) -> Non
     environment = {
         **os.environ,
         "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
-        "CAIRN_ROOT": str(tmp_path),
         "CAIRN_SYSTEMCTL": str(tmp_path / "systemctl"),
     }
     script = str(ROOT / "overlay/usr/lib/cairn/node-sync-done")
-    subprocess.run([*shell.split(), script, "--note"], check=True, env=environment)
+    command = [*shell.split(), script, "--root", str(tmp_path), "--note"]
+    subprocess.run(command, check=True, env=environment)
     assert re.match(r"\d{4}-", (tmp_path / "var/lib/cairn/initial-sync-done").read_text())
     assert (tmp_path / "said").read_text() == (
         "stop node-sync-done.timer\n--no-block restart bitcoind.service\n"

@@ -18,7 +18,8 @@ TOOLS = ("awk", "cut", "head", "sed", "tr", "df", "grep", "tail", "wc", "od", "s
 # What systemd does with bitcoind-look.service
 SYSTEMCTL = """#!/bin/sh
 case $* in
-"start bitcoind-look.service") exec {shell} {library}/data-look >{root}/run/cairn/bitcoind.found ;;
+"start bitcoind-look.service") 
+	exec {shell} {library}/data-look --root {root} >{root}/run/cairn/bitcoind.found ;;
 esac
 echo "$*" >>{root}/asked
 """
@@ -81,7 +82,7 @@ class Unit:
         return str(file)
 
     def run(self, script: str, *arguments: str, both: bool = False, **env: str) -> str:
-        """Runs one of the scripts; returns what it prints, ``both``: on standard error, too."""
+        """Runs one of the scripts there; returns what it prints, ``both``: on standard error, too."""
         self.path("proc/mounts").write_text(self.mounts)
         self.path("proc/uptime").write_text(f"{self.uptime} 1.0\n")
         self.path("kernel").write_text(f"EXT4-fs (vda4): mounted filesystem\n{self.kernel}\n")
@@ -106,7 +107,6 @@ class Unit:
             **os.environ,
             "PATH": path,
             "TMPDIR": str(self.root),
-            "CAIRN_ROOT": str(self.root),
             "CAIRN_KERNEL_LOG": str(self.root / "kernel"),
             "CAIRN_NODE_CONFIG": f"touch {self.root}/configured",
             "CAIRN_SYSTEMCTL": self._program(
@@ -128,7 +128,7 @@ class Unit:
             **env,
         }
         environment["CAIRN_IP"] = self._program("ip", f"#!/bin/sh\ncat {self.root}/addresses\n")
-        command = [*self.shell.split(), str(LIBRARY / script), *arguments]
+        command = [*self.shell.split(), str(LIBRARY / script), "--root", str(self.root), *arguments]
         done = subprocess.run(
             command, check=False, env=environment, capture_output=True, cwd=self.root
         )
@@ -146,7 +146,7 @@ class Unit:
 
     def comes_up(self) -> None:
         """The daemon is up."""
-        self.run("bitcoind-started", "--root", str(self.root))
+        self.run("bitcoind-started")
 
     def ends(
         self, words: str | bytes, result: str = "exit-code", status: str = "1", look: bool = False

@@ -29,11 +29,10 @@ def test_each_console_says_it(
     (tmp_path / "dev").mkdir()
     (tmp_path / "units").write_text(failed)
     script = root / "overlay/usr/lib/cairn/node-emergency"
-    env = {**os.environ, "CAIRN_ROOT": str(tmp_path)}
-    (tmp_path / "systemctl").write_text('#!/bin/sh\ncat "$CAIRN_ROOT/units"\n')
+    (tmp_path / "systemctl").write_text(f'#!/bin/sh\ncat "{tmp_path}/units"\n')
     (tmp_path / "systemctl").chmod(0o755)
-    env["CAIRN_SYSTEMCTL"] = str(tmp_path / "systemctl")
-    command = [*shell.split(), str(script), "--once"]
+    env = {**os.environ, "CAIRN_SYSTEMCTL": str(tmp_path / "systemctl")}
+    command = [*shell.split(), str(script), "--root", str(tmp_path)]
     said = subprocess.run(command, check=True, env=env, capture_output=True, text=True).stdout
     assert len(said.splitlines()) == 1
     assert words in said

@@ -48,13 +48,10 @@ def test_waits_for_the_end_and_reports(root: Path, tmp_path: Path, shell: str) -
     while not (tmp_path / "ready").exists():  # asked before, it would end at once
         assert daemon.poll() is None
         time.sleep(0.1)
+    script = str(root / "overlay/usr/lib/cairn/bitcoind-stop")
     stop = subprocess.Popen(
-        [*shell.split(), str(root / "overlay/usr/lib/cairn/bitcoind-stop"), str(daemon.pid)],
-        env={
-            **os.environ,
-            "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
-            "CAIRN_ROOT": str(tmp_path),
-        },
+        [*shell.split(), script, "--root", str(tmp_path), str(daemon.pid)],
+        env={**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"},
         stdout=subprocess.PIPE,
         text=True,
     )

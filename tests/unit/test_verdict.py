@@ -740,7 +740,7 @@ def test_started_with_a_full_data_partition(unit: Unit, once: str) -> None:
     for name in ("reindex-done", "reindex-done.main"):
         unit.path(f"var/lib/cairn/{name}.new/x").mkdir(parents=True)
         unit.path(f"var/lib/cairn/{name}/x").mkdir(parents=True)
-    said = unit.run("bitcoind-started", "--root", str(unit.root), both=True)
+    said = unit.run("bitcoind-started", both=True)
     assert file.read_text() == ""
     assert ("cannot be written" in said) is (once == "reindex=1\n")
 

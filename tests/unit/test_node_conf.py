@@ -535,6 +535,7 @@ OPEN = [
     "maxconnections=1e3",
     "port=70000",
     "reindex=2",
+    "reindex-chainstate=1",  # not about chain=
     "dbcahce=400",
     "hostname=my_node",
     "sshkey=x",

@@ -78,6 +78,9 @@ function zero_connections(key, body,    name) {
 # What may the line have been about?
 function judge(nr, key,    text, count, tokens, i) {
 	if (key ~ /[^ -~\t]/) { once_doubt = 1; close_network("off", nr); doubt = doubt ? doubt : nr }
+	text = bare(key)
+	sub(/ +$/, "", text)
+	if (text in kind) { judge_word(nr, text); return } # reindex-chainstate is not about chain
 	text = tolower(substr(key, 1, 80))
 	count = split(text, tokens, /[^a-z0-9]+/)
 	gsub(/[^a-z0-9]/, "", text)

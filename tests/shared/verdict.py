@@ -18,7 +18,7 @@ TOOLS = ("awk", "cut", "head", "sed", "tr", "df", "grep", "tail", "wc", "od", "s
 # What systemd does with bitcoind-look.service
 SYSTEMCTL = """#!/bin/sh
 case $* in
-"start bitcoind-look.service") 
+"start bitcoind-look.service")
 	exec {shell} {library}/data-look --root {root} >{root}/run/cairn/bitcoind.found ;;
 esac
 echo "$*" >>{root}/asked
@@ -82,7 +82,7 @@ class Unit:
         return str(file)
 
     def run(self, script: str, *arguments: str, both: bool = False, **env: str) -> str:
-        """Runs one of the scripts there; returns what it prints, ``both``: on standard error, too."""
+        """Runs one of the scripts there; returns what it prints, ``both``: also on standard error."""
         self.path("proc/mounts").write_text(self.mounts)
         self.path("proc/uptime").write_text(f"{self.uptime} 1.0\n")
         self.path("kernel").write_text(f"EXT4-fs (vda4): mounted filesystem\n{self.kernel}\n")

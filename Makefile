@@ -132,7 +132,7 @@ bench-filesystems: bootstrap ## what a sync writes on ext4 and on f2fs, on a Bui
 		--variable "IMAGE:$${IMAGE:-out/$(HOST_BOARD)/cairn-$(HOST_BOARD).img}" \
 		bench/filesystems.robot
 
-bench-lmdb: bootstrap ## pages that LMDB writes per change, and what a read costs (DIR=)
+bench-lmdb: bootstrap ## optional engine: pages that LMDB writes per change, cost of a read (DIR=)
 	@support/bench-lmdb $${DIR:+"$$DIR"}
 
 bench-leveldb: bootstrap ## bytes that LevelDB writes per byte that changes, with its levels and ours (DIR=)

@@ -9,7 +9,7 @@
  * those that bear the number of its transaction. WRITEMAP is without checksums, which are
  * refused with it.
  */
-#include "../tests/lmdb/model.h"
+#include "../tests/unit/optional_engine/model.h"
 
 #include <sys/mman.h>
 #include <time.h>

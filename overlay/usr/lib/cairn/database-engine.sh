@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2034 # its variables are for who sources it
 # database_engine ROOT DATADIR CLASS: which engine should the databases have? Sourced by
-# node-tune; reasons: docs/design/storage-engines.md.
+# node-tune; the optional engine and reasons: docs/design/optional-engine.md.
 # Sets   database_engine  leveldb or lmdb
 #        database_reason  half a sentence
 #        database_map     LMDB: MiB by which its files grow at least

@@ -1,7 +1,7 @@
 /*
  * Writes down what a program does to names in a folder, and ends it before one of these steps.
  *
- * cc -shared -fPIC -o steps.so tests/convert/steps.c -ldl
+ * cc -shared -fPIC -o steps.so tests/unit/optional_engine/steps.c -ldl
  * LD_PRELOAD=steps.so STEPS_FOLDER=FOLDER STEPS_LOG=FILE [STEPS_END=N] PROGRAM...
  *
  *   STEPS_FOLDER  only steps on names below this absolute path are written down and counted

@@ -1,6 +1,6 @@
 """LMDB with patches/liblmdb: damaged bytes are errors or harmless, never wrong data.
 
-The work is done by C programs in tests/lmdb, compiled against out/lmdb; what each
+The work is done by the C programs beside this file, compiled against out/lmdb; what each
 case does stands at their beginning.
 """
 
@@ -24,7 +24,7 @@ def programs(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("damage", "usage", "powercut"):
         command = ["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{lmdb}/include"]
         command += ["-Wl,--wrap=pwrite,--wrap=writev,--wrap=fdatasync"] * (name == "powercut")
-        command += ["-o", str(target / name), str(root / f"tests/lmdb/{name}.c")]
+        command += ["-o", str(target / name), str(Path(__file__).with_name(f"{name}.c"))]
         subprocess.run([*command, str(lmdb / "lib/liblmdb.a")], check=True)
     return target
 

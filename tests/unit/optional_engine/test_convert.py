@@ -1,7 +1,7 @@
 """bitcoin-dbconvert, cut at any step: what is left is a whole set, and everybody uses the same one.
 
-tests/convert/steps.c writes down what the converter does to names, and ends it before a given
-step. The states of a power cut follow from that: of the steps that no sync has brought to the
+steps.c, beside this file, writes down what the converter does to names, and ends it before a
+given step. The states of a power cut follow from that: of the steps that no sync has brought to the
 disk, any may be missing.
 """
 
@@ -133,7 +133,7 @@ def steps(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """steps.c, compiled."""
     path = tmp_path_factory.mktemp("steps") / "steps.so"
     command = ["cc", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", str(path)]
-    subprocess.run([*command, str(ROOT / "tests/convert/steps.c"), "-ldl"], check=True)
+    subprocess.run([*command, str(Path(__file__).with_name("steps.c")), "-ldl"], check=True)
     return path
 
 

@@ -17,6 +17,13 @@ rm -f "$target"/usr/lib/libstdc++.so.*-gdb.py
 rm -rf "$target/etc/init.d" "$target/etc/profile.d" "$target/etc/X11" "$target/etc/xdg" \
 	"$target/usr/lib/systemd/boot" "$target/usr/share/bash-completion" "$target/usr/share/zsh" \
 	"$target/usr/lib/tmpfiles.d/x11.conf"
+# Programs that come with libraries the node needs; nothing on it runs them.
+for name in dbus-cleanup-sockets dbus-launch dbus-run-session dbus-test-tool \
+	dbus-update-activation-environment jemalloc-config jemalloc.sh jeprof sqlite3; do
+	rm -f "$target/usr/bin/$name"
+done
+# A node counts in UTC; these hold each zone twice more.
+rm -rf "$target/usr/share/zoneinfo/posix" "$target/usr/share/zoneinfo/right"
 # What these would make or change is below /, which is read-only
 for name in 20-systemd-osc-context 20-systemd-shell-extra etc home provision root; do
 	rm -f "$target/usr/lib/tmpfiles.d/$name.conf"

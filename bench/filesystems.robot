@@ -6,20 +6,13 @@ Documentation     What a sync hands to the disk with the data partition on ext4 
 ...               cache, of node.resource. Variable: CHAIN  another one's name there
 Resource          ${CURDIR}/../tests/robot/resources/node.resource
 Variables         bench.plan
-Variables         lab.limits
 Suite Teardown    Run Keywords    Kill VM    AND    Stop Feeder
 
 *** Variables ***
 ${CHAIN}          small
 ${CONF}           SEPARATOR=\n    networkactive=0    prune=550    ${REGTEST_CONF}
-&{CARD}           &{{dict(limit.split('=') for limit in $SD['SLOW_LIMITS'].split(','))}}
 
 *** Keywords ***
-Traffic
-    [Documentation]    What the disk was asked for so far (lab/limits.py).
-    ${stat}=    Guest    sync && cat /sys/block/vda/stat
-    RETURN    ${{ $Traffic.parse($stat) }}
-
 Sync
     [Documentation]    From an empty disk to the chain's end; the coins are the stock daemon's.
     [Arguments]    ${filesystem}    ${chain}
@@ -27,27 +20,17 @@ Sync
     Start VM    filesystems    ${conf}    feeder=${FEEDER_PORT}
     Node Is Up
     System Is Running
-    Guest    grep -q ' /var ${filesystem} rw' /proc/mounts
-    ${before}=    Traffic
+    Should Be Mounted    /var    rw    ${filesystem}
+    ${before}=    Traffic Of The Disk
     Guest    node-cli setnetworkactive true
     Wait For Height    ${chain}[height]    7200
     Coins Should Equal The Stock Node's
     Guest    systemctl stop bitcoind
-    ${after}=    Traffic
-    VAR    ${spent}    ${{ $after - $before }}
-    VAR    ${writing}    ${{ $spent.writes / int($CARD['iops-write']) }}
-    VAR    ${least}    ${{ max($writing, $spent.written / int($CARD['bps-write'])) }}
-    VAR    &{figures}    MiB=${{ $spent.written / $MIB }}    write requests=${spent.writes}
-    ...    flushes=${spent.flushes}
-    ...    s at least on a card=${least}
-    FOR    ${unit}    ${value}    IN    &{figures}
-        Record Figure    a sync on ${filesystem}, ${unit}    ${value}    ${unit}
-        Log To Console    \n${filesystem}: ${{ round($value) }} ${unit}    no_newline=${True}
-    END
+    ${after}=    Traffic Of The Disk
+    Record Traffic    a sync on ${filesystem}    ${before}    ${after}    ${SD}[SLOW_LIMITS]
 
 *** Test Cases ***
 Ext4 And F2fs
-    ${chain}=    Start Bench Feeder    ${FEEDER_PORT}    @{{$CHAINS[$CHAIN]}}
-    FOR    ${filesystem}    IN    ext4    f2fs
-        Sync    ${filesystem}    ${chain}
-    END
+    ${chain}=    Start Bench Feeder    ${FEEDER_PORT}    @{CHAINS}[${CHAIN}]
+    Sync    ext4    ${chain}
+    Sync    f2fs    ${chain}

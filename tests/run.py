@@ -50,7 +50,7 @@ from lab import boards
 from lab.paths import OUT, ROOT
 from tests import stage_times
 from tests.doc_checks import broken_links, unlisted_paths
-from tests.style_checks import python_files, wide_lines
+from tests.style_checks import python_files, robot_logic, wide_lines
 
 RESULTS = OUT / "test"
 TIMES = RESULTS / "times.json"
@@ -175,6 +175,7 @@ def lint(_: argparse.Namespace) -> Tally:
     ]
     tally.add(check("length", long))
     tally.add(check("width", wide_lines(ROOT, files)))
+    tally.add(check("robot", robot_logic(ROOT, files)))
     lax = [
         f"{path.relative_to(ROOT)} does not say `set -eu`"
         for path in scripts

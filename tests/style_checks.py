@@ -1,6 +1,7 @@
 """Rules for the shape of the repository's text, which tests/run.py checks in its lint stage.
 
-`wide_lines` finds lines that are too wide, `python_files` the Python programs without a suffix.
+`wide_lines` finds lines that are too wide, `python_files` the Python programs without a suffix,
+`robot_logic` what is logic in Robot's tables.
 """
 
 from __future__ import annotations
@@ -32,6 +33,26 @@ EXEMPT_LINES = [
     ("*/configs/*", r'BR2_\w+=".*"$', "Kconfig's values are one line"),
     ("*/sshd_config", r"PermitOpen ", "sshd uses only the first of several lines"),
 ]
+#: What a cell of a Robot table must not be, or have in it, and what to call it. A test is a list of
+#: sentences; what has to be decided, repeated or computed is a keyword of tests/robot/lib.
+ROBOT_CELLS = [
+    (r"(FOR|WHILE|IF|ELSE|ELSE IF|TRY|EXCEPT|FINALLY)$", "a control structure"),
+    (r"(?i)(builtin\.)?(evaluate|set ?variable ?if)$", "a computation"),
+    (r"(?i)(builtin\.)?run ?keyword ?(and ?return ?)?(if|unless)$", "a decision"),
+    (r"(?i)(builtin\.)?run ?keyword ?and ?(ignore|return ?status|expect)", "a decision"),
+    (r"(?i)(builtin\.)?wait ?until ?keyword ?succeeds$", "a loop"),
+    (r".*[$@&]\{\{", "Python"),
+    (r".*[$@&]\{[^{}]*[.()+*/]|.*[$@&]\{[$@&]\{[^{}]*\} *[-+*/%]", "Python"),
+    (r".* (\|\|?|&&) |.*\$\(|.*; ", "more than one command"),
+    (r"(.* )?(awk|sed|perl|python3?|xargs) ", "a program in a line"),
+]
+#: Lines with logic that may stay: path, the line's cells with four blanks between, and why.
+ROBOT_ALLOWED = {
+    (
+        "tests/robot/powerloss.robot",
+        "Run Keyword If    ${TO_THE_TOP}    Go On To The Top",
+    ): "a campaign (tests/powerloss) asks for it; what it asks for is a list of keywords, too",
+}
 
 
 def splittable(line: str) -> bool:
@@ -66,4 +87,29 @@ def python_files(files: list[Path]) -> list[Path]:
             first = stream.readline()
         if first.startswith(b"#!") and b"python" in first:
             found.append(path)
+    return found
+
+
+def robot_logic(root: Path, files: list[Path]) -> list[str]:
+    """Lines of Robot's tables that decide, repeat or compute something."""
+    found = []
+    for path in files:
+        if path.suffix not in {".robot", ".resource"}:
+            continue
+        name, prose = str(path.relative_to(root)), False
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            cells = re.split(r" {2,}|\t+", line.strip().partition("  # ")[0])
+            if cells[0] == "...":
+                del cells[0]
+            else:
+                prose = cells[0] in ("Documentation", "[Documentation]")
+            if (
+                prose
+                or line.lstrip().startswith("#")
+                or (name, "    ".join(cells)) in ROBOT_ALLOWED
+            ):
+                continue
+            kinds = [kind for cell in cells for form, kind in ROBOT_CELLS if re.match(form, cell)]
+            if kinds:
+                found.append(f"{name}:{number} has {kinds[0]}; make a keyword in tests/robot/lib")
     return found

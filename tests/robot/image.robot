@@ -9,36 +9,33 @@ Suite Teardown    Kill VM
 Data Partition Is What Was Asked For
     System Is Running
     Node Is Up
-    Guest    grep -q ' /var f2fs rw' /proc/mounts
-    ${mib}=    Guest    df -Pm /var | awk 'NR == 2 { print $2 }'
-    Should Be True    ${mib} > 6000
+    Should Be Mounted    /var    rw    f2fs
+    File System Should Have More Than    6000    /var
 
 The First Good Boot Takes The Tries Off The Boot Entry
     [Tags]    uefi
-    Guest Should Succeed Within    120    test -e /boot/loader/entries/cairn-a.conf
+    Wait For File    /boot/loader/entries/cairn-a.conf    timeout=120
     ${entries}=    Guest    ls /boot/loader/entries
     Should Be Equal    ${entries}    cairn-a.conf
-    Guest Should Succeed Within    30    systemctl is-active systemd-bless-boot
+    Wait For Unit    systemd-bless-boot    timeout=30
 
 Boot Partition Is Read Only
-    Guest    grep -qE ' /boot vfat ro[, ]' /proc/mounts
+    Should Be Mounted    /boot    ro    vfat
 
 Hashing Uses The Processor's Instructions
     [Documentation]    Which of them, on a PC, depends on what QEMU's version emulates.
-    ${line}=    Guest    journalctl -b -u bitcoind --no-pager -o cat | grep 'SHA256 implementation'
+    ${line}=    Journal Lines    bitcoind    SHA256 implementation
     Should Match Regexp    ${line}    (x86_shani|arm_shani|avx2|sse41)
 
 The Daemon's Memory Is One Arena Of Jemalloc
     [Documentation]    Nothing of it is given back by mapping PROT_NONE over it: patches/jemalloc.
-    Guest    grep -q libjemalloc /proc/$(pidof bitcoind)/maps
-    ${arenas}=    Guest
-    ...    MALLOC_CONF=stats_print:true bitcoind -version 2>&1 | sed -n 's/^ *opt.narenas: *//p'
+    ${arenas}=    Jemalloc Option    narenas
     Should Be Equal    ${arenas}    1
-    ${state}=    Guest
-    ...    nsenter -t $(pidof bitcoind) -m test -e /proc/sys/vm/overcommit_memory || echo hidden
-    Should Be Equal    ${state}    hidden
-    ${mappings}=    Guest    wc -l </proc/$(pidof bitcoind)/maps
-    Should Be True    ${mappings} < 200
+    File Should Be Hidden From    bitcoind    /proc/sys/vm/overcommit_memory
+    ${mappings}=    Memory Mappings Of    bitcoind
+    Should Contain Match    ${mappings}    *libjemalloc*
+    ${number}=    Get Length    ${mappings}
+    Should Be True    ${number} < 200
 
 The Kernel Is Configured As Written
     ${lost}=    Kernel Options Lost
@@ -49,20 +46,19 @@ Nothing Of A Test Is In The Image
     Should Be Empty    ${units}
 
 F2fs Survives A Power Cut
-    Guest    echo kept >/var/lib/cairn/marker && sync
+    Write File    /var/lib/cairn/marker    kept
     Cut Power
     Power On
     System Is Running
     Node Is Up
-    ${marker}=    Guest    cat /var/lib/cairn/marker
-    Should Be Equal    ${marker}    kept
+    File Should Be    /var/lib/cairn/marker    kept
 
 A Late Wish For Another File System Is Answered
     Shut Down
     Put Node Conf    filesystem=ext4\n
     Power On
     Node Is Up
-    Guest    grep -q ' /var f2fs rw' /proc/mounts
+    Should Be Mounted    /var    rw    f2fs
     Wait For Serial    comes too late
 
 The Second Boot Needs No Counting

@@ -11,11 +11,6 @@ ${DATA}           /var/lib/bitcoind
 ${CONF}           ${SYNC_CONF}prune=550\nkeypool=5\n
 
 *** Keywords ***
-Sum Of The User's Settings
-    [Documentation]    Of node.conf without the lines that these tests change themselves.
-    ${sum}=    Guest    sed '/^dbbackend=/d; /^reindex=/d' /boot/node.conf | cksum
-    RETURN    ${sum}
-
 Start Node With A Wallet
     Start Feeder    ${FEEDER_PORT}
     Start VM    recovery    ${CONF}dbbackend=lmdb\n    feeder=${FEEDER_PORT}
@@ -24,37 +19,21 @@ Start Node With A Wallet
     ${address}=    Node    getnewaddress
     Set Suite Variable    ${ADDRESS}    ${address}
     Wait For Height    500
-    ${sum}=    Sum Of The User's Settings
-    Set Suite Variable    ${CONF_SUM}    ${sum}
+    ${settings}=    User's Settings
+    Set Suite Variable    ${SETTINGS_BEFORE}    ${settings}
 
-Damage
-    [Documentation]    One byte in the middle of each 4 KiB of these files, two pages left out
-    ...    (LMDB's meta pages; LevelDB's tables lose no more than a block).
-    [Arguments]    ${files}
-    Guest    systemctl stop bitcoind
-    ${flipped}=    Catenate    SEPARATOR=\n
-    ...    cd ${DATA}
-    ...    for f in ${files}; do [ -f "$f" ] || continue
-    ...    n=$(($(wc -c < "$f") / 4096)); [ $n -lt 80 ] || n=80; p=0
-    ...    case $f in *.mdb) p=2 ;; esac
-    ...    while [ $p -le $n ]; do at=$((p * 4096 + 2048)); p=$((p + 1))
-    ...    b=$(dd if="$f" bs=1 skip=$at count=1 2>/dev/null | od -An -tu1); [ -n "$b" ] || continue
-    ...    printf "\\\\$(printf %o $((b ^ 4)))" | dd of="$f" bs=1 seek=$at conv=notrunc 2>/dev/null
-    ...    echo flipped; done; done
-    ...    sync; echo 3 > /proc/sys/vm/drop_caches
-    ${said}=    Guest    ${flipped}
-    Should Contain    ${said}    flipped
-    Guest    systemctl --no-block start bitcoind
+User's Settings
+    [Documentation]    Of node.conf without the lines that these tests change themselves.
+    ${settings}=    Node Conf Without    dbbackend    reindex
+    RETURN    ${settings}
 
 Is Rebuilt
     [Documentation]    Said on the console and in the journal; coins, wallet and settings are there.
     Wait For Serial    ! A database is damaged (    120
-    Guest Should Succeed Within    60
-    ...    journalctl -b --no-pager -o cat -u bitcoind | grep -q 'Wiping L.*chainstate'
-    VAR    ${script}    journalctl -b --no-pager -o cat -u bitcoind | grep -q '^A database is
-    ...    damaged (.*wallet and settings are kept'
-    Guest    ${script}
-    Guest    test ! -e /run/cairn/bitcoind.hold && test -s /var/lib/cairn/rebuild
+    Wait For Journal    bitcoind    Wiping L.*chainstate    timeout=60
+    Journal Should Match    bitcoind    ^A database is damaged \\(.*wallet and settings are kept
+    Files Should Not Exist    /run/cairn/bitcoind.hold
+    Files Should Exist With Content    /var/lib/cairn/rebuild
 
 Node Is As Before
     [Documentation]    It has passed the height that it had, with the stock node's coins.
@@ -65,26 +44,20 @@ Node Is As Before
     Node    setnetworkactive    true
     ${address}=    Node    getaddressinfo    ${ADDRESS}
     Should Be True    ${address}[ismine]
-    Guest    test ! -s /run/bitcoind/once.conf && test ! -e /var/lib/cairn/rebuild-wanted
+    Files Should Be Empty Or Missing    /run/bitcoind/once.conf
+    Files Should Not Exist    /var/lib/cairn/rebuild-wanted
 
 Is Held Back
     [Documentation]    This sentence on the console and in the journal; bitcoind stays stopped,
     ...    the machine up.
     [Arguments]    ${words}
-    Guest Should Succeed Within    120    test -e /run/cairn/bitcoind.hold
+    Wait For File    /run/cairn/bitcoind.hold    timeout=120
     Wait For Serial    ! ${words}
-    Guest    journalctl -b --no-pager -o cat -u bitcoind | grep -F -q -- '${words}'
-    Guest Should Succeed Within    30
-    ...    systemctl show bitcoind -p SubState | grep -qE 'dead|failed'
-    VAR    ${script}    journalctl -b --no-pager -o cat -u bitcoind | grep -c 'Shutdown: In
-    ...    progress\\|Main process exited'
-    ${starts}=    Guest    ${script}
+    Journal Should Contain    bitcoind    ${words}
+    Wait For Sub State    bitcoind    dead    failed    timeout=30
     # an automatic restart would come after 10 s
-    Sleep    12 s
-    VAR    ${script}    journalctl -b --no-pager -o cat -u bitcoind | grep -c 'Shutdown: In
-    ...    progress\\|Main process exited'
-    ${later}=    Guest    ${script}
-    Should Be Equal    ${later}    ${starts}
+    No More Messages Should Come    bitcoind    Shutdown: In progress|Main process exited
+    ...    seconds=12
 
 Disk Fails
     [Documentation]    From now on, while the node syncs; the RPC call makes it write its coins.
@@ -92,9 +65,8 @@ Disk Fails
     Break Disk    ${kind}    ${errno}
     Guest Result    node-cli gettxoutsetinfo none
     Is Held Back    The card or disk fails (
-    ${report}=    Guest    cat /run/cairn/bitcoind.report
-    Should Contain    ${report}    scp -r root@NODE:${DATA}/purse .
-    Guest    test ! -e /var/lib/cairn/rebuild-wanted
+    File Should Contain    /run/cairn/bitcoind.report    scp -r root@NODE:${DATA}/purse .
+    Files Should Not Exist    /var/lib/cairn/rebuild-wanted
 
 Healthy Disk Again
     Cut Power
@@ -103,7 +75,7 @@ Healthy Disk Again
 
 *** Test Cases ***
 Damaged Coins Are Rebuilt
-    Damage    chainstate/lmdb/data.mdb
+    Flip Bits In    chainstate/lmdb/data.mdb
     Is Rebuilt
     Node Is As Before
 
@@ -122,9 +94,9 @@ A Full Host
     Healthy Disk Again
 
 A Second Damage Is Held Back
-    Damage    blocks/index/lmdb/data.mdb
+    Flip Bits In    blocks/index/lmdb/data.mdb
     Is Held Back    A database is damaged again (
-    Guest    test ! -e /var/lib/cairn/rebuild-wanted
+    Files Should Not Exist    /var/lib/cairn/rebuild-wanted
 
 The Owner May Rebuild Once More
     [Documentation]    With the other engine, too.
@@ -141,7 +113,7 @@ Damaged LevelDB Is Rebuilt
     # a table is written when the log is read at a start
     Guest    systemctl restart bitcoind
     Node Is Up
-    Damage    blocks/index/*.ldb chainstate/*.ldb
+    Flip Bits In    blocks/index/*.ldb    chainstate/*.ldb
     Is Rebuilt
     Node Is Up
 
@@ -153,27 +125,22 @@ The Rebuild Goes On
     [Documentation]    Not from the start, and it is not taken for a second damage.
     [Tags]    long
     Healthy Disk Again
-    ${log}=    Guest    journalctl -b --no-pager -o cat -u bitcoind
-    Should Not Contain    ${log}    Wiping L
+    Journal Should Not Contain    bitcoind    Wiping L
     Node Is As Before
 
 An Error On Read
     [Documentation]    Of the coins' files only: a disk of which nothing can be read is gone.
     [Tags]    long
     Guest    systemctl stop bitcoind
-    ${start}=    Guest    cat /sys/class/block/vda4/start
-    VAR    ${script}    filefrag -e -b512 ${DATA}/chainstate/*.ldb | awk -F'[ .:]+' -v
-    ...    start=${start} '$2 ~ /^[0-9]+$/ && $5 ~ /^[0-9]+$/ { for (s = $5; s <= $6; s += 8) print
-    ...    start + s }'
-    ${sectors}=    Guest    ${script}
-    Should Match Regexp    ${sectors}    ^[0-9]
+    ${sectors}=    Sectors Of Files    ${DATA}/chainstate/*.ldb
     Break Disk    read    5    ${sectors}
-    Guest    echo 3 > /proc/sys/vm/drop_caches; systemctl --no-block start bitcoind
+    Forget Cached Files
+    Guest    systemctl --no-block start bitcoind
     Is Held Back    The card or disk fails (
     Healthy Disk Again
     Node Is As Before
-    ${sum}=    Sum Of The User's Settings
-    Should Be Equal    ${sum}    ${CONF_SUM}
+    ${settings}=    User's Settings
+    Should Be Equal    ${settings}    ${SETTINGS_BEFORE}
 
 A Data Partition That Cannot Be Mounted
     [Documentation]    A sentence instead of a password prompt; the boot is not tried in a loop.

@@ -5,6 +5,9 @@ Resource          resources/node.resource
 Suite Setup       Start With Heavy Blocks
 Suite Teardown    Run Keywords    Kill VM    AND    Stop Feeder
 
+*** Variables ***
+${KEY}            c6047f9441ed7d6d3045406e95c07cd85c778e4b8cef3ca7abac09b95c709ee5
+
 *** Keywords ***
 Start With Heavy Blocks
     Start Feeder    ${FEEDER_PORT}    regtest
@@ -12,11 +15,6 @@ Start With Heavy Blocks
     Set Suite Variable    ${TOP}    ${top}
     Start VM    scripts    chain=regtest\npar=4\n[regtest]\nconnect=10.0.2.100:8333\n
     ...    feeder=${FEEDER_PORT}
-
-Nested
-    [Documentation]    A JSON array in an array, this many times.
-    [Arguments]    ${depth}
-    RETURN    ${{ '[' * int($depth) + ']' * int($depth) }}
 
 *** Test Cases ***
 Script Heavy Blocks Are Accepted
@@ -27,17 +25,13 @@ Script Heavy Blocks Are Accepted
 
 Nested Arguments Do Not Overflow A Thread Of RPC
     [Documentation]    Univalue stops at 512 levels; 500 are read and written recursively.
-    ${json}=    Nested    500
-    ${answer}=    Guest    node-cli echojson '${json}' | tr -d ' \\n'
-    Should Be Equal    ${answer}    [${json}]
+    Nested Array Should Come Back    500
 
 Deep Descriptors Do Not Overflow A Thread Of RPC
     [Documentation]    128 levels of a script tree are the most that taproot has.
-    ${key}=    Set Variable    c6047f9441ed7d6d3045406e95c07cd85c778e4b8cef3ca7abac09b95c709ee5
-    ${tree}=    Set Variable    ${{ ('{pk(' + $key + '),') * 127 + 'pk(' + $key + ')' + '}' * 127 }}
-    ${answer}=    Node    getdescriptorinfo    tr(${key},${tree})
-    Should Be True    ${answer}[isrange] is False
+    ${descriptor}=    Nested Descriptor    ${KEY}    depth=127
+    ${answer}=    Node    getdescriptorinfo    ${descriptor}
+    Should Be Equal    ${answer}[isrange]    ${False}
 
 The Daemon Is Still The First One
-    ${restarts}=    Property Of    bitcoind    NRestarts
-    Should Be Equal As Integers    ${restarts}    0
+    Property Should Be    bitcoind    NRestarts    0

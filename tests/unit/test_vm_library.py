@@ -14,11 +14,25 @@ import pytest
 
 from lab.guest_shell import UNIT, GuestShell, GuestShellError, Result, kernel_options, parse
 from lab.parsing import (
+    cache_mebibytes,
+    comes_after,
     exposure,
+    file_system_mebibytes,
+    is_mounted,
+    jemalloc_option,
     kernel_options_lost,
+    lines_without,
     listening_sockets,
+    listens_on,
+    login_shell,
     mebibytes,
+    memory_in_use,
+    name_servers,
+    open_accounts,
     partition_offset,
+    sectors_of,
+    user_options,
+    value_of,
 )
 
 TCP = """\
@@ -142,3 +156,143 @@ def test_kernel_options() -> None:
 def test_parse_refuses(line: str) -> None:
     """A half line or anything else on the port is no answer."""
     assert parse(line) is None
+
+
+MOUNTS = """\
+/dev/vda2 / squashfs ro,relatime 0 0
+/dev/vda4 /var f2fs rw,noatime 0 0
+/dev/vda1 /boot vfat rodent,umask=0077 0 0
+fuse.x /x fuse.x rw 0 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("point", "mode", "kind", "mounted"),
+    [
+        ("/", "ro", "", True),
+        ("/", "rw", "", False),
+        ("/var", "rw", "f2fs", True),
+        ("/var", "rw", "ext4", False),
+        ("/boot", "ro", "", False),
+        ("/x", "rw", "", False),
+        ("/none", "rw", "", False),
+    ],
+)
+def test_is_mounted(point: str, mode: str, kind: str, mounted: bool) -> None:
+    """The path, the first option and the kind, each as a whole."""
+    assert is_mounted(MOUNTS, point, mode, kind) == mounted
+
+
+def test_file_system_mebibytes() -> None:
+    """One file system; an output that is none is no size."""
+    head = "Filesystem 1M-blocks Used Available Capacity Mounted on\n"
+    assert file_system_mebibytes(f"{head}/dev/vda4 7000 10 6990 1% /var") == 7000
+    with pytest.raises(ValueError, match="0 file systems"):
+        file_system_mebibytes(head)
+
+
+def test_memory_in_use() -> None:
+    """Free pages on the processors' lists are used, but not by others."""
+    meminfo = "MemTotal: 10240 kB\nMemFree:  2048 kB\nBuffers: 1024 kB\nCached: 1024 kB\n"
+    meminfo += "SwapCached: 5 kB\nSReclaimable: 1000 kB\n"
+    zoneinfo = "Node 0\n  pages free 3\n              count: 200\n              count: 312\n"
+    memory = memory_in_use(meminfo, zoneinfo, "RssFile: 1 kB\nRssAnon:   2047 kB\n")
+    # 10240 - 5096 = 5144 KiB, lists of 2048 KiB
+    assert memory == {"daemon": 1, "used": 5, "others": 2}
+    with pytest.raises(ValueError, match="no RssAnon"):
+        memory_in_use(meminfo, zoneinfo, "RssFile: 1 kB\n")
+
+
+def test_listens_on() -> None:
+    """A listening socket with this address; a connection from it is none."""
+    assert listens_on(TCP, "127.0.0.1:8332")
+    assert not listens_on(TCP, "127.0.0.1:8333")
+    assert not listens_on(TCP, "10.0.2.15:36262")
+    bound = TCP.replace("00000000:208D", "0F02000A:208D")
+    assert listens_on(bound, "10.0.2.15:8333")
+    assert not listens_on(TCP, "10.0.2.15:8333")
+
+
+def test_value_of() -> None:
+    """One line, from its beginning."""
+    assert value_of("a=1\ndbcache=150\nxdbcache=2\n", "dbcache") == "150"
+    with pytest.raises(ValueError, match="0 times"):
+        value_of("#dbcache=1\n", "dbcache")
+    with pytest.raises(ValueError, match="2 times"):
+        value_of("a=1\na=2\n", "a")
+
+
+def test_lines_of_configurations() -> None:
+    """Settings that a test changes, and those that every node has."""
+    assert lines_without("a=1\nreindex=1\nreindexed=1\n# a\n", ("reindex", "b")) == [
+        "a=1",
+        "reindexed=1",
+        "# a",
+    ]
+    text = "# x\nchain=main\nincludeconf=/x\nlisten=0\na=10\nmaxconnections=12\n"
+    assert user_options(text) == ["a=10", "maxconnections=12"]
+
+
+def test_cache_mebibytes() -> None:
+    """The sum, rounded; a log without is an error."""
+    log = (
+        "Cache configuration:\n* Using 2.0 MiB for x\n* Using 8.3 MiB for y (z)\nUsing 9 MiB for\n"
+    )
+    assert cache_mebibytes(log) == 10
+    assert cache_mebibytes(f"{log}* Using 0.3 MiB for z") == 11
+    with pytest.raises(ValueError, match="no cache"):
+        cache_mebibytes("")
+
+
+def test_sectors_of() -> None:
+    """Each extent from its first sector on, moved by the partition's place."""
+    text = """Filesystem type is: ef53
+File size of a is 9000 (24 blocks of 512 bytes)
+ ext:     logical_offset:        physical_offset: length:   expected: flags:
+   0:        0..      15:        100..       115:     16:
+   1:       16..      23:        300..       307:      8:        116: last,eof
+a: 2 extents found
+"""
+    assert sectors_of(text, 1000) == [1100, 1108, 1300]
+    assert sectors_of("a: 0 extents found", 1000) == []
+
+
+def test_accounts() -> None:
+    """A hash, or nothing, can be logged in with; a star and an exclamation mark cannot."""
+    assert open_accounts("root:*:1::\nbin:!!:1::\na::1::\nb:$6$x:1::\n") == ["a", "b"]
+    passwd = "root:x:0:0::/root:/bin/sh\nbitcoin:x:8:8::/:/sbin/nologin\n"
+    assert login_shell(passwd, "bitcoin") == "/sbin/nologin"
+    with pytest.raises(ValueError, match="no user nobody"):
+        login_shell(passwd, "nobody")
+
+
+def test_name_servers() -> None:
+    """Behind the link's name, IPv6 too."""
+    assert name_servers("Global:\nLink 2 (eth0):\n") == []
+    assert name_servers("Global: 1.1.1.1\nLink 2 (eth0): fe80::1 9.9.9.9\n") == [
+        "1.1.1.1",
+        "fe80::1",
+        "9.9.9.9",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("a\nDone\nStarted x", True),
+        ("Started x\nDone\n", False),
+        ("Started x\nDone\nStarted x", False),
+        ("a\nStarted x", False),
+        ("Done\n", False),
+    ],
+)
+def test_comes_after(text: str, after: bool) -> None:
+    """After the words, and not before; without the words it is neither."""
+    assert comes_after(text, "Started (x|y)", "Done") == after
+
+
+def test_jemalloc_option() -> None:
+    """One value; a program without jemalloc prints none."""
+    assert jemalloc_option('  opt.narenas: 1\n  opt.dss: "x"\n', "narenas") == "1"
+    with pytest.raises(ValueError, match="0 values"):
+        jemalloc_option("Bitcoin Core\n", "narenas")

@@ -95,7 +95,7 @@ def test_the_question_changes_nothing(
     (tmp_path / "answer").write_text(
         answer + '    "  \\"chain\\": \\"main\\", \\"initialblockdownload\\": false,"\n  ]\n}\n'
     )
-    script = ROOT / "overlay/usr/lib/cairn/node-sync-done"
+    script = ROOT / "overlay/usr/lib/cairn/cairn-sync-done"
     (tmp_path / "var/lib/cairn").mkdir(parents=True)
     environment = {**os.environ, "NODE_CLI": str(tmp_path / "cli")}
     program(tmp_path / "cli", f"cat {tmp_path}/answer")
@@ -116,12 +116,12 @@ def test_the_note_reads_nothing_of_the_daemon(tmp_path: Path, shell: str) -> Non
         "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
         "CAIRN_SYSTEMCTL": str(tmp_path / "systemctl"),
     }
-    script = str(ROOT / "overlay/usr/lib/cairn/node-sync-done")
+    script = str(ROOT / "overlay/usr/lib/cairn/cairn-sync-done")
     command = [*shell.split(), script, "--root", str(tmp_path), "--note"]
     subprocess.run(command, check=True, env=environment)
     assert re.match(r"\d{4}-", (tmp_path / "var/lib/cairn/initial-sync-done").read_text())
     assert (tmp_path / "said").read_text() == (
-        "stop node-sync-done.timer\n--no-block restart bitcoind.service\n"
+        "stop cairn-sync-done.timer\n--no-block restart bitcoind.service\n"
     )
 
 
@@ -146,9 +146,9 @@ def test_what_root_runs_stays_out_of_the_daemons_folders() -> None:
         # only asks whether files are there, and never opens them
         "node-tune": r"datadir=/var/lib/bitcoind$|default /var/lib/bitcoind",
         # names and stats; see test_wallet_names. The rest of the verdict has its own tests
-        "bitcoind-verdict": r".",
+        "cairn-bitcoind-verdict": r".",
         # a sentence for the owner
-        "bitcoind-look": r"load each with node-cli loadwallet NAME true",
+        "cairn-bitcoind-look": r"load each with node-cli loadwallet NAME true",
     }
     ours = {"/usr/lib/cairn", "/usr/bin"}
     for unit, line in commands_as_root():
@@ -162,7 +162,7 @@ def test_what_root_runs_stays_out_of_the_daemons_folders() -> None:
                 continue
             named = re.search(r"/var/lib/bitcoind|/run/bitcoind/rpc|node-cli|bitcoin-cli", text)
             fine = script.name in allowed and bool(re.search(allowed[script.name], text))
-            fine = fine or (script.name == "node-sync-done" and "--ask" not in line)
+            fine = fine or (script.name == "cairn-sync-done" and "--ask" not in line)
             assert not named or fine, f"{unit} runs {script.name}, line {number}: {text}"
 
 

@@ -1,4 +1,4 @@
-"""bitcoind-verdict against logs in which peers, proxies, names and requests have their say.
+"""cairn-bitcoind-verdict against logs in which peers, proxies, names and requests have their say.
 
 Each log is seeded: lines as Core formats them with some log options, into which Core's own
 fatal sentences were put by others. The verdict reads the daemon's standard error only; here the

@@ -26,10 +26,10 @@ Every Unit Of Ours Is Confined
     Exposure Should Be At Most    node-status@ttyS0    3.0
     Exposure Should Be At Most    node-config    3.0
     Exposure Should Be At Most    node-tune    3.0
-    Exposure Should Be At Most    node-sync-done    3.0
+    Exposure Should Be At Most    cairn-sync-done    3.0
     Exposure Should Be At Most    cairn-zram    4.0
     Exposure Should Be At Most    node-convert@lmdb    2.0
-    Exposure Should Be At Most    bitcoind-look    2.0
+    Exposure Should Be At Most    cairn-bitcoind-look    2.0
 
 Root Does Not Read A File That Somebody Else Named
     [Documentation]    The cookie's folder is user bitcoin's: a link there may lead anywhere.
@@ -42,11 +42,11 @@ Root Does Not Read A File That Somebody Else Named
 
 The End Of The Sync Is Asked For Without Rights And Noted With Root's
     ${before}=    Property Of    bitcoind    MainPID
-    Guest Result    systemctl start node-sync-done
+    Guest Result    systemctl start cairn-sync-done
     Files Should Not Exist    /var/lib/cairn/initial-sync-done
-    Property Should Be    node-sync-done    ActiveState    inactive
+    Property Should Be    cairn-sync-done    ActiveState    inactive
     Node Answers As At The End Of The Sync
-    Guest    systemctl start node-sync-done
+    Guest    systemctl start cairn-sync-done
     Files Should Exist With Content    /var/lib/cairn/initial-sync-done
     Wait For Another Process    bitcoind    ${before}    timeout=60
     Node Is Up
@@ -54,7 +54,7 @@ The End Of The Sync Is Asked For Without Rights And Noted With Root's
 
 SSH Has Limits And Forwards RPC Only
     [Documentation]    The image's sshd reads the file; no key is given, so it does not run.
-    Guest    /usr/lib/cairn/ssh-hostkey
+    Guest    /usr/lib/cairn/cairn-ssh-hostkey
     SSH Server Should Be Set To    logingracetime 30    maxstartups 4:50:10
     ...    persourcemaxstartups 3    maxsessions 4    allowtcpforwarding local    permitlisten none
     ...    permittunnel no    allowstreamlocalforwarding no    allowagentforwarding no

@@ -39,9 +39,9 @@ Pruning Is Configured
 The End Of The Initial Sync Is Noted
     [Documentation]    Marker, smaller cache, and the daemon restarted with it. Its timer is the
     ...    image's, but is stopped where there is a feeder.
-    Guest    systemctl is-enabled node-sync-done.timer
+    Guest    systemctl is-enabled cairn-sync-done.timer
     ${before}=    Property Of    bitcoind    MainPID
-    Guest    systemctl start node-sync-done
+    Guest    systemctl start cairn-sync-done
     Files Should Exist With Content    /var/lib/cairn/initial-sync-done
     Wait For Another Process    bitcoind    ${before}    timeout=240
     Node Is Up

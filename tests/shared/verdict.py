@@ -1,4 +1,4 @@
-"""A root directory in which bitcoind starts and ends, for the tests of bitcoind-verdict."""
+"""A root directory in which bitcoind starts and ends, for the tests of cairn-bitcoind-verdict."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ MOUNTS = "/dev/root / erofs ro 0 0\n/dev/{} /var ext4 {},noatime 0 0\ntmpfs /tmp
 LIBRARY = ROOT / "overlay/usr/lib/cairn"
 # An image without busybox's tools before others would not show what the image does.
 TOOLS = ("awk", "cut", "head", "sed", "tr", "df", "grep", "tail", "wc", "od", "sha256sum", "find")
-# What systemd does with bitcoind-look.service
+# What systemd does with cairn-data-look.service
 SYSTEMCTL = """#!/bin/sh
 case $* in
-"start bitcoind-look.service")
-	exec {shell} {library}/data-look --root {root} >{root}/run/cairn/bitcoind.found ;;
+"start cairn-data-look.service")
+	exec {shell} {library}/cairn-data-look --root {root} >{root}/run/cairn/bitcoind.found ;;
 esac
 echo "$*" >>{root}/asked
 """
@@ -82,7 +82,7 @@ class Unit:
         return str(file)
 
     def run(self, script: str, *arguments: str, both: bool = False, **env: str) -> str:
-        """Runs one of the scripts there; returns what it prints, ``both``: also on standard error."""
+        """Runs one of the scripts there; what it prints, ``both``: also on standard error."""
         self.path("proc/mounts").write_text(self.mounts)
         self.path("proc/uptime").write_text(f"{self.uptime} 1.0\n")
         self.path("kernel").write_text(f"EXT4-fs (vda4): mounted filesystem\n{self.kernel}\n")
@@ -141,12 +141,12 @@ class Unit:
 
     def starts(self) -> str:
         """What comes before a start; returns the report."""
-        self.run("bitcoind-look")
+        self.run("cairn-bitcoind-look")
         return self.report
 
     def comes_up(self) -> None:
         """The daemon is up."""
-        self.run("bitcoind-started")
+        self.run("cairn-bitcoind-started")
 
     def ends(
         self, words: str | bytes, result: str = "exit-code", status: str = "1", look: bool = False
@@ -157,5 +157,5 @@ class Unit:
         """
         text = words if isinstance(words, bytes) else f"{words}\n".encode()
         self.path("run/cairn/bitcoind.stderr").write_bytes(text)
-        self.run("bitcoind-verdict", SERVICE_RESULT=result, EXIT_STATUS=status)
+        self.run("cairn-bitcoind-verdict", SERVICE_RESULT=result, EXIT_STATUS=status)
         return self.starts() if look else self.report

@@ -1,4 +1,4 @@
-"""data-format: the file system of the data partition, before it is made."""
+"""cairn-data-format: the file system of the data partition, before it is made."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from lab.paths import ROOT
 
-SCRIPT = ROOT / "overlay/usr/lib/cairn/data-format"
+SCRIPT = ROOT / "overlay/usr/lib/cairn/cairn-data-format"
 PARTITION = "[Partition]\nType=linux-generic\nLabel=data\nFormat=ext4\nSizeMinBytes=512M\n"
 
 

@@ -90,10 +90,10 @@ def test_files_of_a_node(tmp_path: Path) -> None:
 
 #: What writes sentences for the screen.
 SPEAKERS = (
-    *("bin/node-config", "bin/node-status", "bin/node-tune", "lib/cairn/bitcoind-look"),
-    *("lib/cairn/bitcoind-verdict", "lib/cairn/data-format", "lib/cairn/node-conf-end.awk"),
-    *("lib/cairn/node-conf.sh", "lib/cairn/node-emergency", "lib/cairn/prune-target.sh"),
-    *("lib/cairn/recovery.sh", "lib/cairn/verdict.tsv"),
+    *("bin/node-config", "bin/node-status", "bin/node-tune", "lib/cairn/cairn-bitcoind-look"),
+    *("lib/cairn/cairn-bitcoind-verdict", "lib/cairn/cairn-data-format"),
+    *("lib/cairn/node-conf-end.awk", "lib/cairn/node-conf.sh", "lib/cairn/cairn-emergency"),
+    *("lib/cairn/prune-target.sh", "lib/cairn/recovery.sh", "lib/cairn/verdict.tsv"),
 )
 #: A sentence in quotes, or of the table.
 SENTENCE = re.compile(r"""(?:"(?:! )?|^say\t[^\t]+\t)((?:[A-Z]|bitcoind |node\.conf )[^"\n]*)""")

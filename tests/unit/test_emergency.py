@@ -1,4 +1,4 @@
-"""node-emergency: what the owner sees when the boot cannot go on."""
+"""cairn-emergency: what the owner sees when the boot cannot go on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_each_console_says_it(
     active.write_text("tty1 gone/x ttyS0\n")
     (tmp_path / "dev").mkdir()
     (tmp_path / "units").write_text(failed)
-    script = root / "overlay/usr/lib/cairn/node-emergency"
+    script = root / "overlay/usr/lib/cairn/cairn-emergency"
     (tmp_path / "systemctl").write_text(f'#!/bin/sh\ncat "{tmp_path}/units"\n')
     (tmp_path / "systemctl").chmod(0o755)
     env = {**os.environ, "CAIRN_SYSTEMCTL": str(tmp_path / "systemctl")}

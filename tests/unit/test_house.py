@@ -31,6 +31,17 @@ def test_version(root: Path, tmp_path: Path) -> None:
     assert words["PRETTY_NAME"] == f"Cairn {version.strip()}"
 
 
+def test_names_of_programs(root: Path) -> None:
+    """Owners run node-…, units run cairn-…, and neither has its prefix from the environment."""
+    programs = [path for path in (root / "overlay/usr").rglob("*") if os.access(path, os.X_OK)]
+    files = [path for path in programs if path.is_file()]
+    assert len(files) > 10
+    for path in files:
+        prefix = {"bin": "node-", "cairn": "cairn-"}[path.parent.name]
+        assert path.name.startswith(prefix), path
+        assert "CAIRN_ROOT" not in path.read_text(), path
+
+
 def test_help_is_grouped(root: Path) -> None:
     """Each target that has a description is below one of four headings."""
     command = ["make", "-C", str(root), "--no-print-directory", "help"]

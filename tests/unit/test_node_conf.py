@@ -112,7 +112,7 @@ def test_chain(node: Node, shell: str, text: str, chain: str) -> None:
 def test_chain_for_scripts(
     tmp_path: Path, shell: str, records: str, chain: str, folder: str
 ) -> None:
-    """node-tune, node-convert and the verdict ask these two functions."""
+    """node-tune, cairn-convert and the verdict ask these two functions."""
     (tmp_path / "run/cairn").mkdir(parents=True)
     if records:
         (tmp_path / "run/cairn/node-conf.records").write_text(records)
@@ -181,7 +181,7 @@ def test_reindex_chainstate_once(node: Node, shell: str) -> None:
     """It is carried out once; the marker of one is not the other's."""
     text = "prune=0\nreindex-chainstate=1\n"
     node.run(text, shell)
-    started = ROOT / "overlay/usr/lib/cairn/bitcoind-started"
+    started = ROOT / "overlay/usr/lib/cairn/cairn-bitcoind-started"
     command = [*shell.split(), str(started), "--root", str(node.path)]
     subprocess.run(command, check=True)
     assert "reindex-chainstate=1 was carried out already" in node.run(text, shell)
@@ -717,7 +717,7 @@ def test_lost_file_on_the_second_boot(node: Node, shell: str) -> None:
     (node.path / "var/lib/cairn").rmdir()
     node.run("proxy=192.168.1.60:9050\n", shell)
     (node.path / "var/lib/cairn").mkdir(parents=True)
-    started = ROOT / "overlay/usr/lib/cairn/bitcoind-started"
+    started = ROOT / "overlay/usr/lib/cairn/cairn-bitcoind-started"
     subprocess.run([*shell.split(), str(started), "--root", str(node.path)], check=True)
     assert node.read("var/lib/cairn/node.conf") == "proxy=192.168.1.60:9050\n"
     assert (node.path / "var/lib/cairn/node.conf").stat().st_mode & 0o777 == 0o600

@@ -297,7 +297,7 @@ def test_reindex_once(node: Node) -> None:
 @pytest.mark.parametrize("old", ["", "reindex\n", None])
 def test_reindex_once_for_each_chain(node: Node, shell: str, old: str | None) -> None:
     """One chain's is not another's; a note without a chain, from an older image, is main's."""
-    started = LIBRARY / "bitcoind-started"
+    started = LIBRARY / "cairn-bitcoind-started"
     state = node.path / "var/lib/cairn"
     state.mkdir(parents=True)
 

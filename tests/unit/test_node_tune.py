@@ -555,7 +555,7 @@ def test_prune_is_remembered_for_each_chain(machine: Machine, shell: str) -> Non
     machine.disk("sd", 29000)
     machine.write("run/bitcoind/once.conf", "")
     (machine.path / "var/lib/cairn").mkdir(parents=True)
-    started = machine.script.parent.parent / "lib/cairn/bitcoind-started"
+    started = machine.script.parent.parent / "lib/cairn/cairn-bitcoind-started"
 
     def boot(records: str, chain: str = "main") -> str:
         machine.records(records, chain)
@@ -583,7 +583,7 @@ def test_torn_memory_of_prune(machine: Machine, shell: str, torn: str) -> None:
     """All blocks may have been kept: nothing is deleted until the owner says what he wants."""
     machine.disk("sd", 29000)
     machine.write("var/lib/cairn/prune.main", torn)
-    started = machine.script.parents[1] / "lib/cairn/bitcoind-started"
+    started = machine.script.parents[1] / "lib/cairn/cairn-bitcoind-started"
     command = [*shell.split(), str(started), "--root", str(machine.path)]
     for records in ("", ABSENT, DOUBT):
         machine.records(records)

@@ -391,7 +391,7 @@ def test_system_is_running(fake: Fake) -> None:
 
 
 def test_answer_of_the_end_of_the_sync(tmp_path: Path) -> None:
-    """What node-sync-done reads, to its user only."""
+    """What cairn-sync-done reads, to its user only."""
     script = tmp_path / "answer"
     script.write_text(units.ANSWER.replace("834", "$(id -u)"))
     text = subprocess.run(["sh", script], check=True, capture_output=True, text=True).stdout

@@ -1,4 +1,4 @@
-"""bitcoind-stop: asks once, waits, reports progress."""
+"""cairn-bitcoind-stop: asks once, waits, reports progress."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_waits_for_the_end_and_reports(root: Path, tmp_path: Path, shell: str) -
     while not (tmp_path / "ready").exists():  # asked before, it would end at once
         assert daemon.poll() is None
         time.sleep(0.1)
-    script = str(root / "overlay/usr/lib/cairn/bitcoind-stop")
+    script = str(root / "overlay/usr/lib/cairn/cairn-bitcoind-stop")
     stop = subprocess.Popen(
         [*shell.split(), script, "--root", str(tmp_path), str(daemon.pid)],
         env={**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"},
@@ -69,5 +69,5 @@ def test_already_gone(root: Path) -> None:
     """A daemon that has ended by itself is no error."""
     gone = subprocess.Popen(["true"])
     gone.wait()
-    script = root / "overlay/usr/lib/cairn/bitcoind-stop"
+    script = root / "overlay/usr/lib/cairn/cairn-bitcoind-stop"
     assert subprocess.run([str(script), str(gone.pid)], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""bitcoind-verdict, bitcoind-look and data-look: what is made of the daemon's end."""
+"""What cairn-bitcoind-verdict, -look and cairn-data-look make of the daemon's end."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_damage_is_rebuilt(unit: Unit, words: str, found: str) -> None:
     assert (unit.root / "configured").exists()
     # node-tune again, for the cache of a first sync
     asked = (unit.root / "asked").read_text().splitlines()
-    assert asked[-2:] == ["start node-tune.service", "--no-block start node-sync-done.timer"]
+    assert asked[-2:] == ["start node-tune.service", "--no-block start cairn-sync-done.timer"]
     # once
     unit.starts()
     assert not unit.held
@@ -572,7 +572,7 @@ def test_report_of_an_earlier_run(unit: Unit, result: str, kept: bool) -> None:
     """It stands as long as what it says."""
     report = unit.path("run/cairn/bitcoind.report")
     report.write_text("A database is damaged\n")
-    unit.run("bitcoind-verdict", SERVICE_RESULT=result)
+    unit.run("cairn-bitcoind-verdict", SERVICE_RESULT=result)
     assert report.exists() is kept
 
 
@@ -740,7 +740,7 @@ def test_started_with_a_full_data_partition(unit: Unit, once: str) -> None:
     for name in ("reindex-done", "reindex-done.main"):
         unit.path(f"var/lib/cairn/{name}.new/x").mkdir(parents=True)
         unit.path(f"var/lib/cairn/{name}/x").mkdir(parents=True)
-    said = unit.run("bitcoind-started", both=True)
+    said = unit.run("cairn-bitcoind-started", both=True)
     assert file.read_text() == ""
     assert ("cannot be written" in said) is (once == "reindex=1\n")
 

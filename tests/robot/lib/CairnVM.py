@@ -107,7 +107,7 @@ class CairnVM:
         """
         session.machine.wait(session.seconds(180))
         if "--feeder" in session.machine.options:
-            session.run("systemctl stop node-sync-done.timer")
+            session.run("systemctl stop cairn-sync-done.timer")
 
     @keyword
     def shut_down(self) -> None:

@@ -17,8 +17,8 @@ from lab.parsing import comes_after, exposure, mebibytes
 from tests.robot.lib.Figures import Figures
 from tests.robot.lib.session import ERRORS, session
 
-#: A drop-in that has node-sync-done ask a script of ours in place of the node.
-DROP_IN = "/run/systemd/system/node-sync-done.service.d"
+#: A drop-in that has cairn-sync-done ask a script of ours in place of the node.
+DROP_IN = "/run/systemd/system/cairn-sync-done.service.d"
 #: Answers as at the end of the sync, to user node-status (834) only.
 ANSWER = """\
 #!/bin/sh
@@ -323,7 +323,7 @@ class Units:
 
     @keyword
     def node_answers_as_at_the_end_of_the_sync(self) -> None:
-        """From now on node-sync-done hears that the initial sync has ended.
+        """From now on cairn-sync-done hears that the initial sync has ended.
 
         Only if it asks as user node-status, without root's rights, and not after
         `Node Answers For Itself Again`.

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # node.conf for scripts. Sourced; ROOT is the prefix of all paths, for tests.
 #   node_conf_parse ROOT FILE WORK [KNOWN]  reads FILE with the one parser, writes WORK/records.
-#       Before the data partition exists data-format calls it, after that node-config only.
+#       Before the data partition exists cairn-data-format calls it, after that node-config only.
 #       WORK is an empty folder, KNOWN a file with the names of bitcoind's options.
 #   bitcoin_conf ROOT RECORDS, remember_private ROOT RECORDS, keep_good ROOT, lasting FILE [MODE]
 # What the records mean: node-conf.awk. How the others read them: database-engine.sh.

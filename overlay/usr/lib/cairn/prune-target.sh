@@ -1,14 +1,15 @@
 # shellcheck shell=sh disable=SC2034,SC2154 # variables for who sources it; one is memory.sh's
 # How much of the blocks is kept. Sourced by node-tune, after database-engine.sh and memory.sh.
 #
-# What is deleted is gone, so nothing is deleted in doubt. bitcoind-started notes what bitcoind
-# came up with in /var/lib/cairn/prune.CHAIN. From then on:
+# What is deleted is gone, so nothing is deleted in doubt. cairn-bitcoind-started notes what
+# bitcoind came up with in /var/lib/cairn/prune.CHAIN. From then on:
 # - 0 (all blocks) stays until a readable node.conf has a good prune=N.
 # - While a line about prune cannot be used, node.conf is not there or cannot be read, bitcoind
 #   refused it, or size or kind of the disk cannot be read: not less than was kept before.
 # - In the same cases without such a note: 1, which deletes nothing by itself, unless the node
 #   is new, without a block, and nothing was said about prune.
-# - With a note that is not as bitcoind-started writes it: 1, until node.conf has a good prune=N.
+# - With a note that is not as cairn-bitcoind-started writes it: 1, until node.conf has a good
+#   prune=N.
 # 1 and not 0 there: bitcoind starts with it whether or not old blocks are gone already.
 
 # prune_target ROOT DATADIR AUTOMATIC MIB CLASS: AUTOMATIC is the rule's value (MiB), MIB the size

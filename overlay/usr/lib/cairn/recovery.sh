@@ -1,7 +1,7 @@
 # shellcheck shell=sh disable=SC2034 # its variables are for who sources it
-# What bitcoind-verdict and bitcoind-look can find out and do about an end of bitcoind.
+# What cairn-bitcoind-verdict and cairn-bitcoind-look can find out and do about an end of bitcoind.
 # Sourced; ROOT is the prefix of all paths, for tests. Reasons: docs/design/architecture.md.
-# bitcoind-started and node-config use what concerns options for one start (once_begun).
+# cairn-bitcoind-started and node-config use what concerns options for one start (once_begun).
 library=$(dirname "$0")
 tab=$(printf '\t')
 
@@ -134,7 +134,7 @@ damaged() {
 	${CAIRN_NODE_CONFIG:-node-config} || :
 	# It has run for this start already, with the small cache of a node at the tip.
 	${CAIRN_SYSTEMCTL:-systemctl} start node-tune.service || :
-	${CAIRN_SYSTEMCTL:-systemctl} --no-block start node-sync-done.timer || :
+	${CAIRN_SYSTEMCTL:-systemctl} --no-block start cairn-sync-done.timer || :
 	exit 0
 }
 

@@ -165,7 +165,7 @@ core: bootstrap ## compile bitcoind for the host lane, patched and stock
 core-tests: bootstrap ## compile Bitcoin Core's tests, too
 	@support/core-build --tests
 
-core-edit: bootstrap ## git trees to edit the patches on Core and LMDB in, below out/edit
+core-edit: bootstrap ## git trees to edit the patches in, below out/edit
 	@support/core-edit
 
 core-patches: bootstrap ## write the commits of these trees back to patches/

@@ -55,7 +55,8 @@ database_engine() {
 }
 
 # database_reserve ROOT: the room to keep for mainnet's coins; database_engine comes first, but
-# dbbackend= in node.conf counts, which a new node follows. Figures: docs/design/tuning.md.
+# dbbackend= in node.conf counts, which a new node follows. Figures: docs/design/tuning.md, and
+# docs/design/optional-engine.md for the optional engine.
 # Sets   database_reserve  MiB      database_need  half a sentence for a disk that is too small
 database_reserve() {
 	engine=$(sed -n 's/^dbbackend=//p' "$1/run/bitcoind/bitcoin.conf" 2>/dev/null) || engine=""

@@ -29,7 +29,7 @@ Every Unit Of Ours Is Confined
     Exposure Should Be At Most    cairn-sync-done    3.0
     Exposure Should Be At Most    cairn-zram    4.0
     Exposure Should Be At Most    node-convert@lmdb    2.0
-    Exposure Should Be At Most    cairn-bitcoind-look    2.0
+    Exposure Should Be At Most    cairn-data-look    2.0
 
 Root Does Not Read A File That Somebody Else Named
     [Documentation]    The cookie's folder is user bitcoin's: a link there may lead anywhere.

@@ -462,6 +462,22 @@ MISTYPED = [
     "torpassword=x noconnect = 1",
     "lang=de proxy=127.0.0.1:9051",
     f"sshkey={KEY} proxy=127.0.0.1:9051",
+    # nor does a blank stand there, as where a line was appended to a file without an end of line
+    "dbcache=300proxy=127.0.0.1:1080",
+    "reindex=1proxy = 127.0.0.1:1080",
+    "prune=0\nreindex-chainstate=1proxy=127.0.0.1:1080",
+    "prune=550connect=192.0.2.7",
+    "listen=1proxy=127.0.0.1:1080",
+    "maxconnections=20nodnsseed=1",
+    "addnode=192.0.2.7proxy=127.0.0.1:9051",
+    "addnode=node.exampleonlynet=ipv4",
+    "proxy=192.0.2.7onlynet=onion",
+    "wallet=savingsproxy=127.0.0.1:1080",
+    "torpassword=secretnetworkactive=0",
+    "rpcwhitelist=me:getinfowalletbroadcast=0",
+    f"sshkey={KEY}proxy=127.0.0.1:1080",
+    "hostname=atticconnect=0",
+    "ip=192.168.1.50/24proxy=127.0.0.1:1080",
     # like nothing that is known
     "socksproxi=127.0.0.1:9051",
     "anonymous=1",
@@ -513,6 +529,8 @@ INBOUND = [
     "discover=no",
     "natpmp=off",
     "externalip=a b",
+    "dbcache=300listen=0",
+    "addnode=192.0.2.7bind=192.168.1.5",
 ]
 
 
@@ -557,6 +575,7 @@ OPEN = [
     "hostnam=attic",
     "ssh-key=x",
     "wallet=my dbcache=300",
+    "dbcache=300maxmempool=60",
     "archive=1",
     "pruning=0",
 ]

@@ -7,6 +7,7 @@ do something to it, are replaced by ones of the test.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -561,3 +562,14 @@ def test_all_libraries_are_imported() -> None:
         assert any(f"lib/{name}.py" in text for text in texts), name
     libraries = [path.stem for path in (ROOT / "tests/robot/lib").glob("[A-Z]*.py")]
     assert sorted(libraries) == sorted([*LIBRARIES, "CutLog"])
+
+
+def test_units_in_suites_are_there() -> None:
+    """A dry run does not find a unit that was renamed; systemd would, hours later."""
+    files = [path.name for path in (ROOT / "overlay/usr/lib/systemd/system").iterdir()]
+    call = r"(?m)^    Exposure Should Be At Most    (\S+)"
+    names = re.findall(call, (ROOT / "tests/robot/service.robot").read_text())
+    assert len(names) > 5
+    for name in names:
+        unit = re.sub(r"@.*", "@", name.removesuffix(".service"))
+        assert f"{unit}.service" in files, name

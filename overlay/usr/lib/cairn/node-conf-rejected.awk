@@ -42,6 +42,28 @@ function judge_rest(nr, body,    count, tokens, i, word) {
 		if (word in private_word || is(word, "private")) close_network("off", nr)
 		else if (is(word, "inbound")) close_network("outbound", nr)
 	}
+	# 400proxy=: the line end in front of the name was lost
+	if (!sub(/^[^=]*=/, "", body)) return
+	gsub(/[ \t]+=/, "=", body)
+	count = split(body, tokens, "=")
+	for (i = 1; i < count; i++) {
+		word = guarded_end(tokens[i])
+		if (word == "prune") doubt = doubt ? doubt : nr
+		else if (is(word, "private")) close_network("off", nr)
+		else if (is(word, "inbound")) close_network("outbound", nr)
+	}
+}
+# The option about privacy in whose name a text ends; else prune or reindex, or "" for none. One
+# that switches the network off goes before one about connections from outside.
+function guarded_end(text,    option, found) {
+	sub(/^.*[^a-z0-9-]/, "", text)
+	if (text ~ /(prune|reindex)$/) found = text ~ /prune$/ ? "prune" : "reindex"
+	for (option in kind) {
+		if (!is(option, "private") && (is(found, "private") || !is(option, "inbound"))) continue
+		if (length(option) > length(text)) continue
+		if (substr(text, length(text) - length(option) + 1) == option) found = option
+	}
+	return found
 }
 # The name of a line, without what stands in front of it.
 function bare(key) {

@@ -143,7 +143,8 @@ function fault(    negated) {
 	}
 	return value_fault(name, value)
 }
-# Does a value have a second NAME= in it, as where a line end was lost?
+# Does a value have a second NAME= in it, as where a line end was lost? A blank in front of it is
+# not needed for those that must not be lost: 192.0.2.7proxy=
 function hides(text,    n, i, parts) {
 	text = tolower(text)
 	gsub(/[^!-~]+/, " ", text); gsub(/ ?= ?/, "= ", text)
@@ -153,7 +154,7 @@ function hides(text,    n, i, parts) {
 		sub(/^.*[^a-z0-9-]/, "", parts[i]); sub(/^-+/, "", parts[i])
 		if (parts[i] in kind) return 1
 		sub(/^no/, "", parts[i])
-		if (parts[i] in kind) return 1
+		if (parts[i] in kind || guarded_end(parts[i]) != "") return 1
 	}
 	return 0
 }

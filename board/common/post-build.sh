@@ -9,7 +9,8 @@ target=${1:?usage: post-build.sh TARGET_DIR BOARD}
 # Host keys are made on the data partition; sshd's settings are the overlay's.
 rm -rf "$target/etc/ssh"
 # sshd on sockets that nobody asked for: cairn-sshd.service is the only way in.
-rm -f "$target/usr/lib/systemd/system-generators/systemd-ssh-generator" \
+rm -f "$target/usr/lib/systemd/system/sshd.service" \
+	"$target/usr/lib/systemd/system-generators/systemd-ssh-generator" \
 	"$target/usr/lib/tmpfiles.d/20-systemd-ssh-generator.conf"
 # For a debugger on the build machine, and it names that machine's directories
 rm -f "$target"/usr/lib/libstdc++.so.*-gdb.py

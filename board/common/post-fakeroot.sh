@@ -19,6 +19,6 @@ rm -rf "$target/etc/network"
 rm -rf "${target:?}/var"
 mkdir -p "$target/var"
 : >"$target/etc/machine-id"
-# Buildroot makes busybox and a helper of dbus setuid root. Nobody on a node needs another's rights:
-# what root does for a lesser user is a unit of systemd's.
+# Buildroot makes busybox, mount and a helper of dbus setuid root. Nobody on a node needs another's
+# rights: what root does for a lesser user is a unit of systemd's.
 find "$target" -xdev -type f \( -perm -4000 -o -perm -2000 \) -exec chmod u-s,g-s {} +

@@ -41,6 +41,12 @@ The Kernel Is Configured As Written
     ${lost}=    Kernel Options Lost
     Should Be Empty    ${lost}
 
+Nobody Gets Another's Rights
+    No File Should Be Setuid
+
+Units Are Those That Were Decided On
+    Units Should Be Allowed
+
 Nothing Of A Test Is In The Image
     ${units}=    Guest    find /usr/lib/systemd /etc/systemd -name '*guest-shell*'
     Should Be Empty    ${units}

@@ -75,7 +75,9 @@ def test_answers_and_stops(
         assert running.call("getblockcount") == "getblockcount"
         assert running.stop() == 3
     words = running.log.read_text().split()
-    assert {"-chain=regtest", "-dbbackend=leveldb", "-rpcbind=127.0.0.1", "-nodebuglogfile"} <= set(words)
+    assert {"-chain=regtest", "-dbbackend=leveldb", "-rpcbind=127.0.0.1", "-nodebuglogfile"} <= set(
+        words
+    )
 
 
 @pytest.mark.parametrize(

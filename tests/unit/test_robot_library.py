@@ -26,6 +26,7 @@ from tests.robot.lib import Node as node
 from tests.robot.lib import PowerLoss as powerloss
 from tests.robot.lib import Units as units
 from tests.robot.lib.CairnVM import CairnVM
+from tests.robot.lib.Contents import ALLOWED, beyond
 from tests.robot.lib.CutLog import CutLog
 from tests.robot.lib.Feeder import ports_of_peers
 from tests.robot.lib.Files import Files
@@ -573,3 +574,17 @@ def test_units_in_suites_are_there() -> None:
     for name in names:
         unit = re.sub(r"@.*", "@", name.removesuffix(".service"))
         assert f"{unit}.service" in files, name
+
+
+def test_beyond_an_allow_list() -> None:
+    """Stars, comments and blank lines; the list of units has each of ours."""
+    allowed = "# a.service is not wanted\n\nsystemd-*.socket\nb.service\n"
+    found = ["a.service", "b.service", "systemd-x.socket", "systemd-x.service"]
+    assert beyond(found, allowed) == ["a.service", "systemd-x.service"]
+    ours = [
+        path.name
+        for path in (ROOT / "overlay/usr/lib/systemd/system").iterdir()
+        if path.suffix in {".service", ".timer", ".socket"}
+    ]
+    assert len(ours) > 5
+    assert beyond(ours, (ALLOWED / "units").read_text()) == []

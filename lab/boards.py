@@ -1,15 +1,18 @@
 """Boards, the folders board/*/ that have a file meta; board/keys.tsv explains their keys.
 
-Read and checked by support/board.sh, as for the shell: one reader, the same sentences.
+The shell reads the same files through support/board.sh, and says the same sentences.
 """
 
 from __future__ import annotations
 
-import subprocess
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.paths import ROOT
+
+#: A comment, an empty line, or NAME="value", which may go over several lines.
+ENTRY = re.compile(r'#.*\n|\n|([A-Z_]+)="([^"$`\\]*)"\n')
 
 
 class BoardError(Exception):
@@ -44,16 +47,39 @@ class Board:
 
 
 def read(name: str, root: Path = ROOT) -> Board:
-    """The board of that name, as support/board.sh reads it. Raises BoardError."""
-    script = 'die() { echo "$*" >&2; exit 1; }; ROOT=$1; . "$0"; board_meta "$2"; board_values'
-    reader = str(ROOT / "support/board.sh")
-    result = subprocess.run(
-        ["sh", "-euc", script, reader, str(root), name], check=False, capture_output=True, text=True
+    """The board of that name. Raises BoardError."""
+    patterns = dict(
+        line.split("\t")[:2]
+        for line in (root / "board/keys.tsv").read_text().splitlines()
+        if not line.startswith("#")
     )
-    if result.returncode:
-        raise BoardError(result.stderr.strip())
-    pairs = (line.partition("\t") for line in result.stdout.splitlines())
-    return Board(name, {key: value for key, _, value in pairs})
+    file, text = f"board/{name}/meta", (root / "board" / name / "meta").read_text()
+    values: dict[str, str] = {}
+    position = 0
+    while position < len(text):
+        if not (entry := ENTRY.match(text, position)):
+            number = text.count("\n", 0, position) + 1
+            raise BoardError(f'{file} has a line {number} that is not NAME="value"; correct it')
+        position = entry.end()
+        key = entry[1]
+        if key is None:
+            continue
+        if key not in patterns:
+            raise BoardError(
+                f"{file} has the key {key}, which board/keys.tsv does not know;"
+                " correct or remove it"
+            )
+        if key in values:
+            raise BoardError(f"{file} has the key {key} twice; remove one of them")
+        values[key] = " ".join(entry[2].split())
+        if not re.fullmatch(patterns[key], values[key]):
+            raise BoardError(
+                f'{file} has "{values[key]}" for {key}; board/keys.tsv says what is allowed'
+            )
+    for key in patterns:
+        if key not in values:
+            raise BoardError(f"{file} has no key {key}; board/keys.tsv says what it is for")
+    return Board(name, values)
 
 
 def names(root: Path = ROOT) -> list[str]:

@@ -1,6 +1,7 @@
 # shellcheck shell=sh
 # Boards are the folders board/*/ that have a file meta. Sourced, not run: by support/common.sh
-# and board/common/post-image.sh, which set ROOT (repository) and die(), and run by lab/boards.py.
+# and board/common/post-image.sh, which set ROOT (repository) and die(). Python reads the same
+# files through lab/boards.py.
 
 # boards: their names in alphabetical order, separated by a space.
 boards() (
@@ -71,17 +72,6 @@ board_meta() {
 	# shellcheck source=board/x86_64/meta
 	. "$ROOT/board/$BOARD/meta"
 }
-
-# board_values: after board_meta, each key and its value, separated by a tab; white space in values
-# as single spaces.
-board_values() (
-	set -f
-	while IFS=$(printf '\t') read -r key _; do
-		case $key in '#'*) continue ;; esac
-		eval "set -- \$$key"
-		printf '%s\t%s\n' "$key" "$*"
-	done <"$ROOT/board/keys.tsv"
-)
 
 # boards_with LINE: the boards whose meta has this very line, each after a space.
 boards_with() {

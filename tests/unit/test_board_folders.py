@@ -14,6 +14,7 @@ import pytest
 from lab import boards
 from lab.paths import ROOT
 from tests import run as runner
+from tests.shared.commands import captured
 
 TYPE = "72ec70a6-cf74-40e6-bd49-4bda08e8f224"
 META = f"""# A board of the tests
@@ -55,15 +56,8 @@ def repo(tmp_path: Path) -> Path:
 def say(repo: Path, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Runs a command in the copy; programs in tools/ beside it come first."""
     path = f"{repo.parent / 'tools'}:{os.environ['PATH']}:/usr/sbin:/sbin"
-    return subprocess.run(
-        command,
-        cwd=repo,
-        check=False,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "CAIRN_CACHE": str(repo.parent / "cache"), **env, "PATH": path},
-    )
+    environment = {**os.environ, "CAIRN_CACHE": str(repo.parent / "cache"), **env, "PATH": path}
+    return captured(*command, folder=repo, env=environment)
 
 
 def image_of(repo: Path) -> Path:

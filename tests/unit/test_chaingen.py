@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests.shared.commands import captured
+
 pytestmark = pytest.mark.slow  # compiles the generator, syncs chains
 SMALL = ("-blocks=300", "-txs=20", "-utxos=6000")
 
@@ -28,13 +30,8 @@ class Bench:
 
     def make(self, name: str, *options: str) -> subprocess.CompletedProcess[str]:
         """Runs the generator; the chain is the file of that name."""
-        return subprocess.run(
-            [str(self.root / "support/chaingen"), f"-out={self.folder / name}", *options],
-            check=False,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-        )
+        script = str(self.root / "support/chaingen")
+        return captured(script, f"-out={self.folder / name}", *options)
 
     def chain(self, scripts: str) -> tuple[Path, dict[str, Any]]:
         """A small chain and its summary, made once."""

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.shared.commands import captured
+
 ENV_FILE = "package/bitcoind-chainstate/source.env"
 LMDB_VARIABLES = ("WITH_LMDB", "LMDB_ROOT", "DEFAULT_DBBACKEND")
 
@@ -20,14 +22,7 @@ def run(
     root: Path, *command: str, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Runs a script of the repository and captures what it says."""
-    return subprocess.run(
-        [str(root / command[0]), *command[1:]],
-        check=False,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, **(env or {})},
-    )
+    return captured(str(root / command[0]), *command[1:], env={**os.environ, **(env or {})})
 
 
 def fake_repo(root: Path, tmp_path: Path, source_env: str | None = None) -> Path:

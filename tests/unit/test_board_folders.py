@@ -156,6 +156,7 @@ def test_report(repo: Path) -> None:
         ('ARCH="riscv64"', 'ARCH="`id`"', 'has a line 3 that is not NAME="value"; correct it'),
         ('ARCH="riscv64"', 'ARCH="x"; id', 'has a line 3 that is not NAME="value"; correct it'),
         ('ARCH="riscv64"', "ARCH=x", 'has a line 3 that is not NAME="value"; correct it'),
+        ('ttyS0"\n', "ttyS0\n", "has a last value without a quote at its end; add it"),
         ('ARCH="riscv64"', "exit 0", 'has a line 3 that is not NAME="value"; correct it'),
     ],
 )

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import socket
 import subprocess
 import time
 from pathlib import Path
 
 from lab.chains import CHAINS, OFFLINE, SMALL
 from lab.rpc import Rpc, RpcError
+
+
+def free_port() -> int:
+    """A TCP port of 127.0.0.1 that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 class DidNotStart(Exception):

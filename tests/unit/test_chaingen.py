@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from lab.node import free_port
 from tests.shared.commands import captured
 
 pytestmark = pytest.mark.slow  # compiles the generator, syncs chains
@@ -90,9 +90,7 @@ class Node:
 @contextmanager
 def node(root: Path, folder: Path, *options: str) -> Iterator[Node]:
     """Runs the stock daemon."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     programs = root / "out/core-stock/bin"
     common = ["-regtest", f"-datadir={folder}", f"-rpcport={port}"]
     quiet = ["-listen=0", "-dnsseed=0", "-natpmp=0", "-printtoconsole=0"]

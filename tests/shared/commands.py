@@ -24,3 +24,11 @@ def captured(
         stdin=subprocess.DEVNULL,
         env=env,
     )
+
+
+def program(path: Path, text: str) -> Path:
+    """Writes a shell script that can be run, and its folder if it is missing; returns its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path

@@ -14,7 +14,7 @@ import pytest
 from lab import boards
 from lab.paths import ROOT
 from tests import run as runner
-from tests.shared.commands import captured
+from tests.shared.commands import captured, program
 
 TYPE = "72ec70a6-cf74-40e6-bd49-4bda08e8f224"
 META = f"""# A board of the tests
@@ -74,10 +74,7 @@ def image_of(repo: Path) -> Path:
 
 def fake_qemu(repo: Path, arch: str) -> None:
     """A QEMU that prints its arguments, one a line."""
-    tool = repo.parent / f"tools/qemu-system-{arch}"
-    tool.parent.mkdir(exist_ok=True)
-    tool.write_text('#!/bin/sh\nprintf "%s\\n" "${0##*/}" "$@"\n')
-    tool.chmod(0o755)
+    program(repo.parent / f"tools/qemu-system-{arch}", 'printf "%s\\n" "${0##*/}" "$@"')
 
 
 def test_make_knows_it(repo: Path) -> None:

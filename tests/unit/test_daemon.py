@@ -15,6 +15,7 @@ from lab.limits import MemoryGroup
 from lab.node import Daemon, DidNotStart, Node, free_port
 from lab.paths import ROOT
 from lab.rpc import RpcError
+from tests.shared.commands import program
 
 FAKE = [sys.executable, str(ROOT / "tests/shared/fake_bitcoind.py")]
 
@@ -22,10 +23,7 @@ FAKE = [sys.executable, str(ROOT / "tests/shared/fake_bitcoind.py")]
 @pytest.fixture
 def bitcoind(tmp_path: Path) -> Path:
     """The stand-in as one program."""
-    program = tmp_path / "bitcoind"
-    program.write_text(f"#!/bin/sh\nexec '{FAKE[0]}' '{FAKE[1]}' \"$@\"\n")
-    program.chmod(0o755)
-    return program
+    return program(tmp_path / "bitcoind", f"exec '{FAKE[0]}' '{FAKE[1]}' \"$@\"")
 
 
 def node(bitcoind: Path, folder: Path, *options: str, timeout: float = 60) -> Node:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.shared.commands import program
+
 
 @pytest.mark.parametrize("shell", ["dash", "busybox sh"])
 @pytest.mark.parametrize(
@@ -30,8 +32,7 @@ def test_each_console_says_it(
     (tmp_path / "units").write_text(failed)
     script = root / "overlay/usr/lib/cairn/node-emergency"
     env = {**os.environ, "CAIRN_ROOT": str(tmp_path)}
-    (tmp_path / "systemctl").write_text('#!/bin/sh\ncat "$CAIRN_ROOT/units"\n')
-    (tmp_path / "systemctl").chmod(0o755)
+    program(tmp_path / "systemctl", 'cat "$CAIRN_ROOT/units"')
     env["CAIRN_SYSTEMCTL"] = str(tmp_path / "systemctl")
     command = [*shell.split(), str(script), "--once"]
     said = subprocess.run(command, check=True, env=env, capture_output=True, text=True).stdout

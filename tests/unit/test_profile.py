@@ -13,12 +13,12 @@ import pytest
 
 from lab import boards
 from lab.paths import ROOT
-from tests.shared.commands import captured
+from tests.shared.commands import captured, program
 from tests.unit.test_flamegraph import SCRIPT
 
 BOARD = boards.host_lane()
 #: Listens on --shell, answers each script by what it has in it, and writes down its arguments.
-GUEST = f"""#!{sys.executable}
+GUEST = f"""
 import base64, pathlib, socket, sys
 pathlib.Path("out/qemu").write_text("\\n".join(sys.argv[1:]))
 server = socket.socket(socket.AF_UNIX)
@@ -42,12 +42,6 @@ for line in connection.makefile("rb"):
 """
 
 
-def script(path: Path, text: str) -> None:
-    """Replaces a program of the copy."""
-    path.write_text(text)
-    path.chmod(0o755)
-
-
 @pytest.fixture
 def repo(tmp_path: Path) -> Path:
     """A copy of the tree with that guest, and with programs that only say that they were run."""
@@ -56,8 +50,9 @@ def repo(tmp_path: Path) -> Path:
         shutil.copytree(ROOT / name, repo / name)
     (repo / "out").mkdir()
     for name in ("core-build", "feeder", "image"):
-        script(repo / "support" / name, '#!/bin/sh\necho "${0##*/} $*" >>out/run\n')
-    script(repo / "support/qemu", GUEST)
+        program(repo / "support" / name, 'echo "${0##*/} $*" >>out/run')
+    (repo / "guest").write_text(GUEST)
+    program(repo / "support/qemu", f"exec '{sys.executable}' guest \"$@\"")
     return repo
 
 
@@ -118,7 +113,7 @@ def test_what_goes_wrong(repo: Path, image: Path) -> None:
     missing = profile(repo, repo / "no.img")
     assert missing.returncode == 1
     assert "no.img" in missing.stderr
-    script(repo / "support/qemu", "#!/bin/sh\nexit 1\n")
+    program(repo / "support/qemu", "exit 1")
     text = (repo / "support/profile").read_text()
     (repo / "support/profile").write_text(text.replace("machine.wait(300)", "machine.wait(1)"))
     ended = profile(repo, image)
@@ -126,6 +121,6 @@ def test_what_goes_wrong(repo: Path, image: Path) -> None:
     assert "profile: the guest did not come up (QEMU ended)" in ended.stderr
     assert "logs of QEMU and the console are in out/profile/vm" in ended.stderr
     assert len(ended.stderr.splitlines()) == 2, ended.stderr
-    script(repo / "support/core-build", "#!/bin/sh\nexit 1\n")
+    program(repo / "support/core-build", "exit 1")
     assert "support/core-build failed" in profile(repo, image).stderr
     assert (repo / "out/run").read_text().splitlines()[-1].startswith("feeder stop")

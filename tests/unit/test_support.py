@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.shared.commands import captured
+from tests.shared.commands import captured, program
 
 ENV_FILE = "package/bitcoind-chainstate/source.env"
 LMDB_VARIABLES = ("WITH_LMDB", "LMDB_ROOT", "DEFAULT_DBBACKEND")
@@ -266,9 +266,7 @@ def test_too_little_disk(root: Path, tmp_path: Path) -> None:
     (repo / "out").mkdir()
     (repo / "out/built").write_bytes(bytes(5 << 20))
     tools = tmp_path / "bin"
-    tools.mkdir()
-    (tools / "df").write_text("#!/bin/sh\necho header\necho fs 100 90 7 93% /\n")
-    (tools / "df").chmod(0o755)
+    program(tools / "df", "echo header\necho fs 100 90 7 93% /")
     result = run(
         repo,
         "support/bootstrap",
@@ -284,10 +282,8 @@ def test_too_little_disk(root: Path, tmp_path: Path) -> None:
 def test_no_network(root: Path, tmp_path: Path) -> None:
     """Without a registry the download stops with one sentence."""
     repo = fake_repo(root, tmp_path)
-    (repo / ".venv/bin").mkdir(parents=True)
-    pip = repo / ".venv/bin/pip"
-    pip.write_text("#!/bin/sh\necho 'ERROR: No matching distribution found' >&2\nexit 1\n")
-    pip.chmod(0o755)
+    error = "echo 'ERROR: No matching distribution found' >&2"
+    program(repo / ".venv/bin/pip", f"{error}\nexit 1")
     result = run(repo, "support/core-source", env={"CAIRN_CACHE": str(tmp_path / "cache")})
     assert result.returncode == 1
     assert "could not be downloaded; check the network" in result.stderr
@@ -312,8 +308,7 @@ def test_damaged_block_file(root: Path, tmp_path: Path) -> None:
     bin_dir = repo / "out/core-stock/bin"
     bin_dir.mkdir(parents=True)
     for name in ("bitcoind", "bitcoin-cli"):
-        (bin_dir / name).write_text("#!/bin/sh\nexit 1\n")
-        (bin_dir / name).chmod(0o755)
+        program(bin_dir / name, "exit 1")
     packed = subprocess.run(["xz", "-c"], input=b"no blocks", check=True, capture_output=True)
     (data / "mainnet-0-14131.blk.xz").write_bytes(packed.stdout)
     result = run(repo, "support/feeder", "start", "--dir", str(tmp_path / "f"))

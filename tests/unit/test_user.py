@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests import run as runner
-from tests.shared.commands import captured
+from tests.shared.commands import captured, program
 
 #: PATH of a normal user on Debian, as /etc/profile sets it.
 USER_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games"
@@ -49,9 +49,7 @@ def shims(folder: Path, **scripts: str) -> str:
     tools.mkdir(exist_ok=True)
     tools.chmod(0o755)
     for name, script in scripts.items():
-        file = tools / name.replace("_", "-").replace("cxx", "c++")
-        file.write_text(f"#!/bin/sh\n{script}\n")
-        file.chmod(0o755)
+        program(tools / name.replace("_", "-").replace("cxx", "c++"), script)
     return f"{tools}:{USER_PATH}"
 
 

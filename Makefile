@@ -27,10 +27,10 @@ MAKEFLAGS += --no-print-directory
 export PATH := $(value PATH):/usr/local/sbin:/usr/sbin:/sbin
 .DEFAULT_GOAL := help
 
-# Boards are folders: a new one needs no line here.
-METAS := $(sort $(wildcard board/*/meta))
-BOARDS := $(METAS:board/%/meta=%)
-HOST_BOARD := $(patsubst board/%/meta,%,$(shell grep -lsx 'HOST_LANE="yes"' $(METAS) /dev/null))
+# Boards are folders: a new one needs no line here. Which of them is the host lane's, board.sh says.
+BOARDS := $(patsubst board/%/meta,%,$(sort $(wildcard board/*/meta)))
+HOST_BOARD := $(shell ROOT=. && die() { echo "make: $$*" >&2; exit 1; } && \
+	. ./support/board.sh && host_board)
 ifeq ($(origin BOARD),undefined)
 BOARD := $(HOST_BOARD)
 endif

@@ -15,8 +15,9 @@ from typing import Any
 from bench.plan import Scenario, Variant
 from lab import boards
 from lab.limits import Disk, MemoryGroup, Settings
+from lab.node import Daemon
 from lab.paths import ROOT
-from lab.rpc import Rpc, RpcError
+from lab.rpc import RpcError
 
 #: What startup verifies, as in the project's aims: Core's -checkblocks=288 -checklevel=3.
 VERIFY_BLOCKS = 288
@@ -40,31 +41,23 @@ class Chain:
     port: int
 
 
-class Daemon:
-    """One start of bitcoind in a group; its log gives the times."""
+class Measured(Daemon):
+    """One start of a variant's daemon in a group; its log gives the times."""
 
     def __init__(
         self, variant: Variant, datadir: Path, run: Path, group: MemoryGroup, *options: str
     ) -> None:
         """Starts it; ``run``: a folder off the measured disk, for the log and the cookie."""
-        self.log = run / "bitcoind.log"
-        cookie = run / "cookie"
-        cookie.unlink(missing_ok=True)
-        command = [*command_of(variant), f"-datadir={datadir}", f"-rpccookiefile={cookie}"]
-        command += options
-        command += [f"-rpcport={RPC_PORT}", "-rpcbind=127.0.0.1", "-rpcallowip=127.0.0.1"]
-        command += ["-printtoconsole=1", "-nodebuglogfile", "-logtimemicros", "-listen=0"]
-        self.began = time.time()
-        with self.log.open("wb") as stream:
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=stream,
-                env=os.environ | variant.environment,
-                preexec_fn=group.join,
-            )
-        self.rpc = Rpc(RPC_PORT, cookie)
+        super().__init__(
+            [*command_of(variant), f"-datadir={datadir}"],
+            run,
+            *options,
+            "-logtimemicros",
+            "-listen=0",
+            port=RPC_PORT,
+            environment=variant.environment,
+            limit=group.join,
+        )
         self.peak_anonymous = 0
 
     def lines(self, patience: float = STALLED) -> Iterator[str]:
@@ -119,21 +112,12 @@ class Daemon:
             "unwritten_mib": unwritten / 2**20,
         }
 
-    def stop(self) -> float:
+    def stop_time(self) -> float:
         """Asks it to end; the seconds until it has."""
         began = time.monotonic()
-        self.rpc.call("stop")
-        self.rpc.close()
-        if self.process.wait(STALLED):
-            raise RunError(f"bitcoind stopped with {self.process.returncode}; see {self.log}")
+        if status := self.stop(STALLED):
+            raise RunError(f"bitcoind stopped with {status}; see {self.log}")
         return time.monotonic() - began
-
-    def kill(self) -> None:
-        """Ends it at once, if it runs."""
-        self.rpc.close()
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
 
 
 def drop_caches() -> None:
@@ -221,11 +205,11 @@ def measure(
     group = MemoryGroup(scenario.memory)
     disk = Disk(folder / "disk", scenario.disk, mount=variant.mount)
     kernel = Settings()
-    daemon: Daemon | None = None
+    daemon: Measured | None = None
 
-    def start(*options: str) -> Daemon:
+    def start(*options: str) -> Measured:
         nonlocal daemon
-        daemon = Daemon(variant, disk.path, run, group, *common, *options)
+        daemon = Measured(variant, disk.path, run, group, *common, *options)
         return daemon
 
     try:
@@ -239,7 +223,7 @@ def measure(
         figures["sync_s"], _ = node.until(at_top)
         figures["stolen_percent"] = stolen.percent()
         figures |= node.usage()
-        figures["stop_s"] = node.stop()
+        figures["stop_s"] = node.stop_time()
         began = time.monotonic()
         disk.sync()
         figures["stop_s"] += time.monotonic() - began
@@ -250,7 +234,7 @@ def measure(
         drop_caches()
         node = start("-connect=0", cache)
         figures["restart_s"], _ = node.until("Done loading")
-        node.stop()
+        node.stop_time()
         drop_caches()
         # The newest blocks of a chain with made signatures are empty: the full ones count.
         blocks = summary["tail"] + VERIFY_BLOCKS
@@ -267,11 +251,11 @@ def measure(
         # before that it takes no command, not even to stop
         node.until("Done loading")
         if check:
-            result = node.rpc.call("gettxoutsetinfo", "muhash")
+            result = node.call("gettxoutsetinfo", "muhash")
             if result["muhash"] != summary["muhash"]:
                 raise RunError(f"{variant.name} has other coins than the chain: {result}")
             figures["coins_equal"] = True
-        node.stop()
+        node.stop_time()
     except (RpcError, OSError) as error:
         raise RunError(f"{variant.name} in {scenario.name}: {error}") from error
     finally:

@@ -1,22 +1,26 @@
 """Boards, the folders board/*/ that have a file meta; board/keys.tsv explains their keys.
 
-The shell reads the same files through support/board.sh, and says the same sentences.
+support/board.sh reads and checks them, for the shell and for Python.
 """
 
 from __future__ import annotations
 
-import re
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.paths import ROOT
 
-#: A comment, an empty line, or NAME="value", which may go over several lines.
-ENTRY = re.compile(r'#.*\n|\n|([A-Z_]+)="([^"$`\\]*)"\n')
+#: What board.sh wants to have, and one of its functions. Arguments: this checkout, the one whose
+#: boards are meant, the function, and its own arguments.
+ASK = """
+die() { printf '%s\\n' "$*" >&2; exit 1; }
+ROOT=$2; . "$1/support/board.sh"; shift 2; "$@"
+"""
 
 
 class BoardError(Exception):
-    """A meta cannot be used; the sentence names file and key."""
+    """A meta cannot be used; the text is board.sh's sentence, which names file and key."""
 
 
 @dataclass(frozen=True)
@@ -46,45 +50,30 @@ class Board:
         return self.boot_files.get(self.meta["KERNEL"], "")
 
 
+def _ask(root: Path, *words: str) -> str:
+    """What a function of support/board.sh prints. Raises BoardError with its sentence."""
+    result = subprocess.run(
+        ["sh", "-euc", ASK, "board.sh", str(ROOT), str(root), *words],
+        check=False,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    if result.returncode:
+        raise BoardError(result.stderr.strip())
+    return result.stdout
+
+
 def read(name: str, root: Path = ROOT) -> Board:
     """The board of that name. Raises BoardError."""
-    patterns = dict(
-        line.split("\t")[:2]
-        for line in (root / "board/keys.tsv").read_text().splitlines()
-        if not line.startswith("#")
-    )
-    file, text = f"board/{name}/meta", (root / "board" / name / "meta").read_text()
-    values: dict[str, str] = {}
-    position = 0
-    while position < len(text):
-        if not (entry := ENTRY.match(text, position)):
-            number = text.count("\n", 0, position) + 1
-            raise BoardError(f'{file} has a line {number} that is not NAME="value"; correct it')
-        position = entry.end()
-        key = entry[1]
-        if key is None:
-            continue
-        if key not in patterns:
-            raise BoardError(
-                f"{file} has the key {key}, which board/keys.tsv does not know;"
-                " correct or remove it"
-            )
-        if key in values:
-            raise BoardError(f"{file} has the key {key} twice; remove one of them")
-        values[key] = " ".join(entry[2].split())
-        if not re.fullmatch(patterns[key], values[key]):
-            raise BoardError(
-                f'{file} has "{values[key]}" for {key}; board/keys.tsv says what is allowed'
-            )
-    for key in patterns:
-        if key not in values:
-            raise BoardError(f"{file} has no key {key}; board/keys.tsv says what it is for")
-    return Board(name, values)
+    lines = _ask(root, "board_values", name).removesuffix("\n").split("\n")
+    pairs = (line.split("\t", 1) for line in lines)
+    return Board(name, {key: value for key, value in pairs})
 
 
 def names(root: Path = ROOT) -> list[str]:
     """All boards, in alphabetical order."""
-    return sorted(path.parent.name for path in root.glob("board/*/meta"))
+    return _ask(root, "boards").split()
 
 
 def of_image(image: Path, root: Path = ROOT) -> Board | None:
@@ -95,12 +84,4 @@ def of_image(image: Path, root: Path = ROOT) -> Board | None:
 
 def host_lane(root: Path = ROOT) -> Board:
     """The board of the host lane. Raises BoardError unless there is exactly one."""
-    found = [
-        board for name in names(root) if (board := read(name, root)).meta["HOST_LANE"] == "yes"
-    ]
-    if len(found) != 1:
-        said = " ".join(board.name for board in found) or "none"
-        raise BoardError(
-            f'one board has the host lane, and HOST_LANE is "yes" in board/*/meta of: {said}'
-        )
-    return found[0]
+    return read(_ask(root, "host_board").strip(), root)

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # Boards are the folders board/*/ that have a file meta. Sourced, not run: by support/common.sh
-# and board/common/post-image.sh, which set ROOT (repository) and die(). Python reads the same
-# files through lab/boards.py.
+# and board/common/post-image.sh, which set ROOT (repository) and die(). The Makefile and
+# lab/boards.py ask these functions, too.
 
 # boards: their names in alphabetical order, separated by a space.
 boards() (
@@ -20,15 +20,14 @@ is_board() {
 	[ -f "$ROOT/board/$1/meta" ]
 }
 
-# board_meta NAME: sets BOARD to NAME, and each key of board/keys.tsv to its value in
-# board/NAME/meta. Stops with one sentence that names file and key if one is missing, unknown,
-# there twice, or has a value that its pattern does not allow. Only then the file is sourced:
-# its values have no character with which the shell would do more than assign them.
-board_meta() {
+# board_values NAME: each key of board/NAME/meta and its value, one line a key, with a tab between
+# them; white space in a value is one space. Stops with one sentence that names file and key if one
+# of board/keys.tsv is missing, or one is unknown, there twice, or has a value that its pattern
+# does not allow.
+board_values() {
 	is_board "${1:-}" || die "there is no board '${1:-}'; BOARD is one of: $(boards)"
-	BOARD=$1
-	problem=$(LC_ALL=C awk -v file="board/$BOARD/meta" '
-		function stop(sentence) { print file " " sentence; stopped = 1; exit }
+	said=$(LC_ALL=C awk -v file="board/$1/meta" '
+		function stop(sentence) { print file " " sentence; stopped = 1; exit 1 }
 		function check(  name) {
 			name = text
 			sub(/=.*/, "", name)
@@ -37,12 +36,13 @@ board_meta() {
 			if (!(name in pattern))
 				stop("has the key " name ", which board/keys.tsv does not know; correct or remove it")
 			if (name in seen) stop("has the key " name " twice; remove one of them")
-			seen[name] = 1
 			gsub(/[ \t]+/, " ", text)
 			sub(/^ /, "", text)
 			sub(/ $/, "", text)
 			if (text !~ "^(" pattern[name] ")$")
 				stop("has \"" text "\" for " name "; board/keys.tsv says what is allowed")
+			seen[name] = text
+			found[++count] = name
 		}
 		FNR == 1 { files++ }
 		files == 1 && /^#/ { next }
@@ -62,13 +62,23 @@ board_meta() {
 			if (!open) check()
 		}
 		END {
-			if (stopped) exit
+			if (stopped) exit 1
 			if (open) stop("has a last value without a quote at its end; add it")
 			for (n = 1; n <= keys; n++)
 				if (!(order[n] in seen))
 					stop("has no key " order[n] "; board/keys.tsv says what it is for")
-		}' "$ROOT/board/keys.tsv" "$ROOT/board/$BOARD/meta")
-	[ -z "$problem" ] || die "$problem"
+			for (n = 1; n <= count; n++) print found[n] "\t" seen[found[n]]
+		}' "$ROOT/board/keys.tsv" "$ROOT/board/$1/meta") ||
+		die "${said:-board/$1/meta or board/keys.tsv cannot be read; see the message above}"
+	printf '%s\n' "$said"
+}
+
+# board_meta NAME: sets BOARD to NAME, and each key of board/keys.tsv to its value in
+# board/NAME/meta. The file is sourced once board_values has found no fault with it: its values
+# then have no character with which the shell would do more than assign them.
+board_meta() {
+	board_values "${1:-}" >/dev/null
+	BOARD=$1
 	# shellcheck source=board/x86_64/meta
 	. "$ROOT/board/$BOARD/meta"
 }

@@ -17,6 +17,7 @@ import pytest
 
 from lab.paths import ROOT
 from tests.shared import flashing
+from tests.shared.commands import captured
 from tests.shared.flashing import (
     EOF,
     MIB,
@@ -392,13 +393,7 @@ def test_words_in_make_variables(tmp_path: Path, device: str) -> None:
     mark = tmp_path / "mark"
     device = device.replace("{mark}", str(mark))
     for words in ([f"DEV={device}"], [f"BOARD={device}", "DEV=/dev/null"]):
-        result = subprocess.run(
-            ["make", "-C", str(ROOT), "flash", *words],
-            check=False,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-        )
+        result = captured("make", "-C", str(ROOT), "flash", *words)
         assert result.returncode != 0
         assert not mark.exists(), f"{words} was run as a command"
         assert "flash: " in result.stderr
@@ -409,9 +404,7 @@ def test_words_in_make_variables(tmp_path: Path, device: str) -> None:
 @pytest.mark.parametrize("words", [[], ["DEV="], ["DEV= "]])
 def test_make_flash_without_a_device(words: list[str]) -> None:
     """One sentence that says how."""
-    result = subprocess.run(
-        ["make", "-C", str(ROOT), "flash", *words], check=False, capture_output=True, text=True
-    )
+    result = captured("make", "-C", str(ROOT), "flash", *words)
     assert result.returncode == 2
     assert "say which card or disk: make flash BOARD=x86_64 DEV=/dev/sdX" in result.stderr
 

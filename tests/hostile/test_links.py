@@ -18,6 +18,7 @@ import pytest
 
 from lab.paths import ROOT
 from tests.hostile.rights import stranger, superuser
+from tests.shared.commands import program
 
 UNITS = ROOT / "overlay/usr/lib/systemd/system"
 SHELLS = ["dash", "busybox sh"]
@@ -29,13 +30,6 @@ def place() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         yield Path(name)
-
-
-def program(path: Path, text: str) -> None:
-    """A shell script."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
 
 
 @pytest.mark.parametrize("shell", SHELLS)

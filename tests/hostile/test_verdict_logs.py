@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.node import free_port
 from lab.paths import ROOT
 from tests.shared.verdict import SHELLS, Unit
 
@@ -298,10 +299,7 @@ def test_real_daemon_says_nothing_of_others(tmp_path: Path, servers: list[socket
     data.mkdir()
     for server in servers:
         threading.Thread(target=hostile_server, args=(server, fakes), daemon=True).start()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        rpc = free.getsockname()[1]
+    port, rpc = free_port(), free_port()
     options = [
         *("-regtest", "-printtoconsole=1", "-nodebuglogfile", "-logtimestamps=0", "-debug=1"),
         *(f"-datadir={data}", f"-bind=127.0.0.1:{port}", f"-rpcport={rpc}", "-listenonion=1"),

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from lab.paths import ROOT
+from tests.shared.commands import program
 
 MIB = 1 << 20
 #: What a disk under test holds in its first 8 MiB before anything happens to it.
@@ -107,24 +108,20 @@ def fake_lsblk(folder: Path, **columns: str) -> str:
     `MOUNTPOINTS="/"` makes the device look mounted there; "FAIL" makes the question fail.
     Everything else is answered by the real one.
     """
-    folder.mkdir(exist_ok=True)
     cases = "\n".join(
         f"*' {name} '*) "
         + ("exit 1 ;;" if value == "FAIL" else f"printf '%s\\n' '{value}'; exit ;;")
         for name, value in columns.items()
     )
-    script = folder / "lsblk"
-    script.write_text(f'#!/bin/sh\ncase " $* " in\n{cases}\nesac\nexec /usr/bin/lsblk "$@"\n')
-    script.chmod(0o755)
+    script = f'case " $* " in\n{cases}\nesac\nexec /usr/bin/lsblk "$@"'
+    program(folder / "lsblk", script)
     return str(folder)
 
 
 def shim(folder: Path, name: str, script: str) -> str:
     """A folder for PATH with one command replaced; `REAL` in the script is the real one."""
-    folder.mkdir(exist_ok=True)
     real = run("sh", "-c", f"PATH=$PATH:/usr/sbin:/sbin command -v {name}")
-    (folder / name).write_text("#!/bin/sh\n" + script.replace("REAL", real))
-    (folder / name).chmod(0o755)
+    program(folder / name, script.replace("REAL", real))
     return str(folder)
 
 

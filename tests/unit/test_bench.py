@@ -14,6 +14,7 @@ import pytest
 from bench import compare, performance, plan, run_node
 from lab.limits import CGROUPS, LimitError, MemoryGroup, Settings
 from lab.paths import ROOT
+from tests.shared.commands import captured
 
 needs_root = pytest.mark.skipif(
     os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
@@ -138,13 +139,7 @@ def test_daemon_of_the_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def command(script: str, *options: str) -> subprocess.CompletedProcess[str]:
     """Runs a script of bench/."""
-    return subprocess.run(
-        [sys.executable, str(ROOT / "bench" / script), *options],
-        check=False,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-    )
+    return captured(sys.executable, str(ROOT / "bench" / script), *options)
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"machine": {}}'])

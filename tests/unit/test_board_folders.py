@@ -14,6 +14,7 @@ import pytest
 from lab import boards
 from lab.paths import ROOT
 from tests import run as runner
+from tests.shared.commands import captured, program
 
 TYPE = "72ec70a6-cf74-40e6-bd49-4bda08e8f224"
 META = f"""# A board of the tests
@@ -55,15 +56,8 @@ def repo(tmp_path: Path) -> Path:
 def say(repo: Path, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Runs a command in the copy; programs in tools/ beside it come first."""
     path = f"{repo.parent / 'tools'}:{os.environ['PATH']}:/usr/sbin:/sbin"
-    return subprocess.run(
-        command,
-        cwd=repo,
-        check=False,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "CAIRN_CACHE": str(repo.parent / "cache"), **env, "PATH": path},
-    )
+    environment = {**os.environ, "CAIRN_CACHE": str(repo.parent / "cache"), **env, "PATH": path}
+    return captured(*command, folder=repo, env=environment)
 
 
 def image_of(repo: Path) -> Path:
@@ -80,10 +74,7 @@ def image_of(repo: Path) -> Path:
 
 def fake_qemu(repo: Path, arch: str) -> None:
     """A QEMU that prints its arguments, one a line."""
-    tool = repo.parent / f"tools/qemu-system-{arch}"
-    tool.parent.mkdir(exist_ok=True)
-    tool.write_text('#!/bin/sh\nprintf "%s\\n" "${0##*/}" "$@"\n')
-    tool.chmod(0o755)
+    program(repo.parent / f"tools/qemu-system-{arch}", 'printf "%s\\n" "${0##*/}" "$@"')
 
 
 def test_make_knows_it(repo: Path) -> None:
@@ -162,6 +153,7 @@ def test_report(repo: Path) -> None:
         ('ARCH="riscv64"', 'ARCH="`id`"', 'has a line 3 that is not NAME="value"; correct it'),
         ('ARCH="riscv64"', 'ARCH="x"; id', 'has a line 3 that is not NAME="value"; correct it'),
         ('ARCH="riscv64"', "ARCH=x", 'has a line 3 that is not NAME="value"; correct it'),
+        ('ttyS0"\n', "ttyS0\n", "has a last value without a quote at its end; add it"),
         ('ARCH="riscv64"', "exit 0", 'has a line 3 that is not NAME="value"; correct it'),
     ],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from lab.node import free_port
+from tests.shared.commands import captured
 
 pytestmark = pytest.mark.slow  # compiles the generator, syncs chains
 SMALL = ("-blocks=300", "-txs=20", "-utxos=6000")
@@ -28,13 +30,8 @@ class Bench:
 
     def make(self, name: str, *options: str) -> subprocess.CompletedProcess[str]:
         """Runs the generator; the chain is the file of that name."""
-        return subprocess.run(
-            [str(self.root / "support/chaingen"), f"-out={self.folder / name}", *options],
-            check=False,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-        )
+        script = str(self.root / "support/chaingen")
+        return captured(script, f"-out={self.folder / name}", *options)
 
     def chain(self, scripts: str) -> tuple[Path, dict[str, Any]]:
         """A small chain and its summary, made once."""
@@ -93,9 +90,7 @@ class Node:
 @contextmanager
 def node(root: Path, folder: Path, *options: str) -> Iterator[Node]:
     """Runs the stock daemon."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     programs = root / "out/core-stock/bin"
     common = ["-regtest", f"-datadir={folder}", f"-rpcport={port}"]
     quiet = ["-listen=0", "-dnsseed=0", "-natpmp=0", "-printtoconsole=0"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab.paths import ROOT
+from tests.shared.commands import program
 
 SCRIPT = ROOT / "overlay/usr/lib/cairn/cairn-data-format"
 PARTITION = "[Partition]\nType=linux-generic\nLabel=data\nFormat=ext4\nSizeMinBytes=512M\n"
@@ -21,9 +22,7 @@ def run(root: Path, text: str | None, shell: str, data: str = "") -> tuple[str, 
     repart = root / "usr/lib/repart.d"
     repart.mkdir(parents=True, exist_ok=True)
     (repart / "80-data.conf").write_text(PARTITION)
-    (root / "bin").mkdir(exist_ok=True)
-    (root / "bin/udevadm").write_text(f"#!/bin/sh\n[ $1 = settle ] || echo '{data}'\n")
-    (root / "bin/udevadm").chmod(0o755)
+    program(root / "bin/udevadm", f"[ $1 = settle ] || echo '{data}'")
     if data:
         (root / "dev/disk/by-partlabel").mkdir(parents=True)
         (root / "dev/disk/by-partlabel/data").touch()

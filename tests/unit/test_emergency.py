@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.shared.commands import program
+
 
 @pytest.mark.parametrize("shell", ["dash", "busybox sh"])
 @pytest.mark.parametrize(
@@ -29,8 +31,7 @@ def test_each_console_says_it(
     (tmp_path / "dev").mkdir()
     (tmp_path / "units").write_text(failed)
     script = root / "overlay/usr/lib/cairn/cairn-emergency"
-    (tmp_path / "systemctl").write_text(f'#!/bin/sh\ncat "{tmp_path}/units"\n')
-    (tmp_path / "systemctl").chmod(0o755)
+    program(tmp_path / "systemctl", f'cat "{tmp_path}/units"')
     env = {**os.environ, "CAIRN_SYSTEMCTL": str(tmp_path / "systemctl")}
     command = [*shell.split(), str(script), "--root", str(tmp_path)]
     said = subprocess.run(command, check=True, env=env, capture_output=True, text=True).stdout

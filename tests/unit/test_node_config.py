@@ -6,7 +6,6 @@ import atexit
 import os
 import re
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.node import free_port
 from lab.paths import ROOT
 
 BINDS = ("bind=0.0.0.0", "bind=[::]")
@@ -438,9 +438,7 @@ def test_wrong_option(node: Node) -> None:
 
 def start_daemon(node: Node, tmp_path: Path) -> list[str]:
     """Starts bitcoind with the generated file, returns its log once it is up."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     data = tmp_path / "data"
     data.mkdir()
     command = [str(node.bitcoind), f"-conf={node.path}/run/bitcoind/bitcoin.conf"]

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.shared.commands import program
+
 STATE = {
     "chain": "main",
     "blocks": 14131,
@@ -58,24 +60,24 @@ def state(tools: Path, active: str, sub: str, text: bytes = b"") -> None:
     """Sets what the made-up systemctl says of bitcoind."""
     said = f"ActiveState={active}\nSubState={sub}\nStatusText=".encode() + text + b"\n"
     (tools / "said").write_bytes(said)
-    (tools / "systemctl").write_text(f"#!/bin/sh\ncat {tools}/said\n")
-    (tools / "systemctl").chmod(0o755)
+    program(tools / "systemctl", f"cat {tools}/said")
 
 
-def screen(root: Path, tree: Path, shell: str, cli: str) -> str:
-    """One screen with a made-up RPC command."""
-    command = tree / "cli"
-    command.write_text(f"#!/bin/sh\n{cli}\n")
-    command.chmod(0o755)
-    result = subprocess.run(
+def shown(root: Path, tree: Path, shell: str, cli: str) -> subprocess.CompletedProcess[bytes]:
+    """One screen with a made-up RPC command, and what is on standard error."""
+    return subprocess.run(
         [*shell.split(), str(root / "overlay/usr/bin/node-status"), "--once", "--root", str(tree)],
         check=True,
         capture_output=True,
-        text=True,
-        env={**os.environ, "NODE_CLI": str(command)},
+        env={**os.environ, "NODE_CLI": str(program(tree / "cli", cli))},
     )
-    assert result.stderr == ""
-    return result.stdout
+
+
+def screen(root: Path, tree: Path, shell: str, cli: str) -> str:
+    """The text of a screen, with nothing on standard error."""
+    result = shown(root, tree, shell, cli)
+    assert result.stderr == b""
+    return result.stdout.decode()
 
 
 @pytest.mark.parametrize("shell", ["dash", "busybox sh"])
@@ -223,26 +225,17 @@ def test_nothing_steers_the_terminal(
             answer = answer.replace(field, field[:-1] + hostile + field[-1:])
     elif source == "ip":
         (systemctl / "said-ip").write_bytes(b"2: eth0 inet " + hostile + b"/24 scope\n")
-        (systemctl / "ip").write_text(f"#!/bin/sh\ncat {systemctl}/said-ip\n")
-        (systemctl / "ip").chmod(0o755)
+        program(systemctl / "ip", f"cat {systemctl}/said-ip")
     else:
         if source == "starting":
             state(systemctl, "activating", "start")
         answer, fails = b"error code: -28\nerror message:\n" + hostile, "; exit 1"
     (tree / "answer").write_bytes(answer)
-    command = tree / "cli"
-    command.write_text(f"#!/bin/sh\ncat {tree}/answer{fails}\n")
-    command.chmod(0o755)
-    shown = subprocess.run(
-        [*shell.split(), str(root / "overlay/usr/bin/node-status"), "--once", "--root", str(tree)],
-        check=True,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "NODE_CLI": str(command)},
-    ).stdout
-    assert re.fullmatch(rb"[ -~\n]*", shown), shown
-    assert len(shown.splitlines()) <= 24
-    assert max(map(len, shown.splitlines())) <= 79
-    assert b"up          " in shown
+    drawn = shown(root, tree, shell, f"cat {tree}/answer{fails}").stdout
+    assert re.fullmatch(rb"[ -~\n]*", drawn), drawn
+    assert len(drawn.splitlines()) <= 24
+    assert max(map(len, drawn.splitlines())) <= 79
+    assert b"up          " in drawn
 
 
 @pytest.mark.parametrize("shell", ["dash", "busybox sh"])

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.shared.commands import captured, program
+
 ENV_FILE = "package/bitcoind-chainstate/source.env"
 LMDB_VARIABLES = ("WITH_LMDB", "LMDB_ROOT", "DEFAULT_DBBACKEND")
 
@@ -20,14 +22,7 @@ def run(
     root: Path, *command: str, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Runs a script of the repository and captures what it says."""
-    return subprocess.run(
-        [str(root / command[0]), *command[1:]],
-        check=False,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, **(env or {})},
-    )
+    return captured(str(root / command[0]), *command[1:], env={**os.environ, **(env or {})})
 
 
 def fake_repo(root: Path, tmp_path: Path, source_env: str | None = None) -> Path:
@@ -271,9 +266,7 @@ def test_too_little_disk(root: Path, tmp_path: Path) -> None:
     (repo / "out").mkdir()
     (repo / "out/built").write_bytes(bytes(5 << 20))
     tools = tmp_path / "bin"
-    tools.mkdir()
-    (tools / "df").write_text("#!/bin/sh\necho header\necho fs 100 90 7 93% /\n")
-    (tools / "df").chmod(0o755)
+    program(tools / "df", "echo header\necho fs 100 90 7 93% /")
     result = run(
         repo,
         "support/bootstrap",
@@ -289,10 +282,8 @@ def test_too_little_disk(root: Path, tmp_path: Path) -> None:
 def test_no_network(root: Path, tmp_path: Path) -> None:
     """Without a registry the download stops with one sentence."""
     repo = fake_repo(root, tmp_path)
-    (repo / ".venv/bin").mkdir(parents=True)
-    pip = repo / ".venv/bin/pip"
-    pip.write_text("#!/bin/sh\necho 'ERROR: No matching distribution found' >&2\nexit 1\n")
-    pip.chmod(0o755)
+    error = "echo 'ERROR: No matching distribution found' >&2"
+    program(repo / ".venv/bin/pip", f"{error}\nexit 1")
     result = run(repo, "support/core-source", env={"CAIRN_CACHE": str(tmp_path / "cache")})
     assert result.returncode == 1
     assert "could not be downloaded; check the network" in result.stderr
@@ -317,8 +308,7 @@ def test_damaged_block_file(root: Path, tmp_path: Path) -> None:
     bin_dir = repo / "out/core-stock/bin"
     bin_dir.mkdir(parents=True)
     for name in ("bitcoind", "bitcoin-cli"):
-        (bin_dir / name).write_text("#!/bin/sh\nexit 1\n")
-        (bin_dir / name).chmod(0o755)
+        program(bin_dir / name, "exit 1")
     packed = subprocess.run(["xz", "-c"], input=b"no blocks", check=True, capture_output=True)
     (data / "mainnet-0-14131.blk.xz").write_bytes(packed.stdout)
     result = run(repo, "support/feeder", "start", "--dir", str(tmp_path / "f"))

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests import run as runner
+from tests.shared.commands import captured, program
 
 #: PATH of a normal user on Debian, as /etc/profile sets it.
 USER_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games"
@@ -38,15 +39,8 @@ def run(
     command: list[str], folder: Path, path: str = USER_PATH, **env: str
 ) -> subprocess.CompletedProcess[str]:
     """Runs a command in a folder with a user's environment, and nobody at the terminal."""
-    return subprocess.run(
-        command,
-        cwd=folder,
-        check=False,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        env={"HOME": str(folder / "home"), "PATH": path, **env},
-    )
+    environment = {"HOME": str(folder / "home"), "PATH": path, **env}
+    return captured(*command, folder=folder, env=environment)
 
 
 def shims(folder: Path, **scripts: str) -> str:
@@ -55,9 +49,7 @@ def shims(folder: Path, **scripts: str) -> str:
     tools.mkdir(exist_ok=True)
     tools.chmod(0o755)
     for name, script in scripts.items():
-        file = tools / name.replace("_", "-").replace("cxx", "c++")
-        file.write_text(f"#!/bin/sh\n{script}\n")
-        file.chmod(0o755)
+        program(tools / name.replace("_", "-").replace("cxx", "c++"), script)
     return f"{tools}:{USER_PATH}"
 
 

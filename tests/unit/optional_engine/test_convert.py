@@ -11,14 +11,13 @@ import os
 import random
 import re
 import shutil
-import socket
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from lab.node import Node
+from lab.node import Node, free_port
 from lab.paths import ROOT
 
 pytestmark = pytest.mark.slow  # the converter, ended at each third of its steps
@@ -64,12 +63,16 @@ class Machine:
 
     def node(self, engine: str) -> Node:
         """The daemon, up."""
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
         bitcoind = self.programs / "bitcoind"
-        what = {"engine": engine, "chain": "regtest", "port": port, "bitcoind": bitcoind}
-        return Node(self.data, self.path, *OPTIONS, **what)
+        return Node(
+            self.data,
+            self.path,
+            *OPTIONS,
+            engine=engine,
+            chain="regtest",
+            port=free_port(),
+            bitcoind=bitcoind,
+        )
 
     def coins(self, engine: str) -> tuple[int, str]:
         """Height and hash of all coins that the daemon has with this engine."""

@@ -7,7 +7,10 @@ of the machine's own.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +21,7 @@ from tests.hostile.rights import superuser
 #: $1 the root folder of the test, $2 the watcher with its shell, $3 the command ip
 STEPS = """
 set -eu
-unshare -n sleep 60 &
+unshare -n sleep 300 &
 router=$!
 trap 'kill $router' EXIT
 until [ "$(readlink /proc/$router/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do sleep 0.1; done
@@ -43,7 +46,10 @@ routes() {
 }
 look() {
 	echo "$1.00 1.00" >"$root/proc/uptime"
-	CAIRN_IP="$command" $watcher --root "$root" --once
+	# as in the unit
+	setpriv --reuid=835 --regid=835 --clear-groups --no-new-privs --bounding-set=-all,+net_admin \\
+		--inh-caps=-all,+net_admin --ambient-caps=-all,+net_admin \\
+		env CAIRN_IP="$command" $watcher --root "$root" --once
 	cat "$root/run/cairn/link/state"
 }
 root=$1 watcher=$2 command=$3
@@ -79,24 +85,34 @@ look 4000
 """
 
 
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that every user may enter; pytest's own are for its user alone."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
 @pytest.mark.parametrize("command", ["ip", "busybox ip"])
 @pytest.mark.parametrize("shell", ["dash", "busybox sh"])
-def test_real_neighbours(tmp_path: Path, shell: str, command: str) -> None:
-    """A link is restarted when both routers are gone, and only then."""
+def test_real_neighbours(place: Path, shell: str, command: str) -> None:
+    """A link is restarted when both routers are gone, and only then; by a user with one right."""
     sudo = superuser()
-    port = tmp_path / "sys/class/net/end0"
+    port = place / "sys/class/net/end0"
     (port / "device").mkdir(parents=True)
     (port / "type").write_text("1\n")
     (port / "carrier").write_text("1\n")
     for name in ("proc", "run/cairn/link"):
-        (tmp_path / name).mkdir(parents=True)
-    watcher = f"{shell} {ROOT}/overlay/usr/lib/cairn/cairn-link"
+        (place / name).mkdir(parents=True)
+    subprocess.run([*sudo, "chown", "835:835", place / "run/cairn/link"], check=True)
+    shutil.copy(ROOT / "overlay/usr/lib/cairn/cairn-link", place)
+    watcher = f"{shell} {place}/cairn-link"
     said = subprocess.run(
-        [*sudo, "unshare", "-n", "sh", "-c", STEPS, "steps", str(tmp_path), watcher, command],
+        [*sudo, "unshare", "-n", "sh", "-c", STEPS, "steps", str(place), watcher, command],
         check=False,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=250,
     )
     assert (said.returncode, said.stderr) == (0, "")
     assert said.stdout.splitlines() == [

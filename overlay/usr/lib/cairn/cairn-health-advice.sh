@@ -2,7 +2,7 @@
 # What the status screen makes of health.json. Sourced by node-status; ROOT is the prefix of all
 # paths, for tests.
 #   health_read ROOT  prints the file if it is of the last 5 minutes, otherwise nothing
-#   figure NAME       number or date of that key in $health; nothing if it is null or has another form
+#   figure NAME       number or date of that key in $health; nothing if it has another form
 #   health_advice [WORD]  one sentence a line for each matter in "attention" but WORD
 # The folder is the collector's, which could put a link there: whatever the file is, at most 16 KiB
 # of it are read, and only figures in their form and words of the list below leave here.

@@ -65,8 +65,8 @@ health_temperature() {
 	[ -z "$limit" ] || echo "limit $limit"
 }
 
-# Power and throttling. Firmware's bits (0 under-voltage, 1 to 3 slowed down, 16 to 19 the same since
-# the boot) are there with Raspberry Pi's own kernel only; what a boot has had is in RAM.
+# Power and throttling. Firmware's bits (0 under-voltage, 1 to 3 slowed down, 16 to 19 the same
+# since the boot) are there with Raspberry Pi's own kernel only; what a boot has had is in RAM.
 health_power() {
 	low="" low_ever="" slow="" slow_ever=""
 	for bits in "$1"/sys/devices/platform/soc*/soc*:firmware/get_throttled; do
@@ -154,7 +154,10 @@ health_disk() {
 # written DISK: bytes since the disk was found; the kernel counts sectors of 512 bytes
 health_written() {
 	sectors=$(health_line "$1/stat" | awk '{ print $7 }')
-	case $sectors in '' | *[!0-9]* | 0?* | ????????????????*) echo - ;; *) echo $((sectors * 512)) ;; esac
+	case $sectors in
+	'' | *[!0-9]* | 0?* | ????????????????*) echo - ;;
+	*) echo $((sectors * 512)) ;;
+	esac
 }
 
 # A line "disk NAME KIND DATA WRITTEN FAILED TIMEOUTS LIFE RESERVE" for each

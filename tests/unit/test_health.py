@@ -365,9 +365,9 @@ def test_hostile_figures(tmp_path: Path, shell: str) -> None:
         disk = found["disks"][0]
         assert (disk["life_used_percent"], disk["reserve"]) == (None, None)
         assert disk["failed_commands"] is None
-    for what in zip(*(obstruct(tmp_path / source) for source in SOURCES), strict=True):
+    for whats in zip(*(obstruct(tmp_path / source) for source in SOURCES), strict=True):
         found = machine.look()
-        assert [key for key in SOURCES.values() if key and found[key] is not None] == [], what
+        assert [key for key in SOURCES.values() if key and found[key] is not None] == [], whats
     for source in SOURCES:
         if not source.startswith("run"):
             os.mkfifo(tmp_path / source)
@@ -622,14 +622,14 @@ def test_wrong_option(arguments: list[str]) -> None:
 
 def test_schema_is_checked() -> None:
     """The comparison finds what it should: a wrong type, a missing and an unknown key."""
-    good = dict.fromkeys(SCHEMA["properties"]) | {
+    good: dict[str, json_schema.Json] = dict.fromkeys(SCHEMA["properties"]) | {
         "schema": 1,
         "uptime_seconds": 0,
         "attention": [],
         "disks": [],
     }
     assert json_schema.problems(SCHEMA, good) == []
-    for change in (
+    changes: list[dict[str, json_schema.Json]] = [
         {"schema": 2},
         {"uptime_seconds": None},
         {"temperature_celsius": "51"},
@@ -641,7 +641,8 @@ def test_schema_is_checked() -> None:
         {"attention": ["hot", "hot"]},
         {"disks": [{"name": "sda"}]},
         {"more": 1},
-    ):
+    ]
+    for change in changes:
         assert json_schema.problems(SCHEMA, good | change), change
     del good["clock_set"]
     assert json_schema.problems(SCHEMA, good) == ["$: clock_set is missing"]

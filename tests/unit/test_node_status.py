@@ -24,7 +24,7 @@ STATE = {
 }
 
 
-def health(*attention: str, uptime: int = 7300, **figures: str) -> str:
+def health(*attention: str, uptime: str = "7300", **figures: str) -> str:
     """health.json as cairn-health writes it."""
     lines = [f'  "{key}": {value},' for key, value in figures.items()]
     words = ", ".join(f'"{word}"' for word in attention)
@@ -366,8 +366,8 @@ def test_boot_firmware(root: Path, tree: Path, shell: str) -> None:
     assert "temperature boot firmware of 2024-09-10\n" in screen(root, tree, shell, "exit 1")
 
 
-@pytest.mark.parametrize("uptime", [7000, 7326, 0, 99999999])
-def test_old_health(root: Path, tree: Path, uptime: int) -> None:
+@pytest.mark.parametrize("uptime", ["7000", "7326", "0", "99999999"])
+def test_old_health(root: Path, tree: Path, uptime: str) -> None:
     """Figures of more than five minutes ago, or of another boot, are not shown."""
     (tree / "run/cairn/health.json").write_text(health("hot", uptime=uptime))
     assert "hot" not in screen(root, tree, "dash", "exit 1")

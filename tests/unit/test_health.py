@@ -365,9 +365,9 @@ def test_hostile_figures(tmp_path: Path, shell: str) -> None:
         disk = found["disks"][0]
         assert (disk["life_used_percent"], disk["reserve"]) == (None, None)
         assert disk["failed_commands"] is None
-    for whats in zip(*(obstruct(tmp_path / source) for source in SOURCES), strict=True):
+    for places in zip(*(obstruct(tmp_path / source) for source in SOURCES), strict=True):
         found = machine.look()
-        assert [key for key in SOURCES.values() if key and found[key] is not None] == [], whats
+        assert [key for key in SOURCES.values() if key and found[key] is not None] == [], places
     for source in SOURCES:
         if not source.startswith("run"):
             os.mkfifo(tmp_path / source)

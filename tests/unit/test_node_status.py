@@ -26,6 +26,23 @@ STATE = {
 }
 
 
+def health(*attention: str, uptime: str = "7300", **figures: str) -> str:
+    """health.json as cairn-health writes it."""
+    lines = [f'  "{key}": {value},' for key, value in figures.items()]
+    words = ", ".join(f'"{word}"' for word in attention)
+    return "\n".join(
+        [
+            "{",
+            '  "schema": 1,',
+            f'  "uptime_seconds": {uptime},',
+            *lines,
+            f'  "attention": [{words}],',
+            '  "disks": []',
+            "}\n",
+        ]
+    )
+
+
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """The files that node-status reads."""
@@ -33,7 +50,7 @@ def tree(tmp_path: Path) -> Path:
         "proc/sys/kernel/hostname": "attic\n",
         "proc/uptime": "7325.10 1.0\n",
         "proc/meminfo": "MemTotal: 1024000 kB\nMemAvailable: 512000 kB\n",
-        "sys/class/thermal/thermal_zone0/temp": "51000\n",
+        "run/cairn/health.json": health(temperature_celsius="51.2"),
         "run/cairn/node-conf.records": "chain test\noption - prune=99\noption test prune=777\n",
         "run/bitcoind/tuned.conf": "prune=550\ndbcache=289\npar=4\n",
         "run/cairn/node-conf.report": 'node.conf line 2: "x": no; the line is ignored.\n',
@@ -203,14 +220,14 @@ def test_nothing_steers_the_terminal(
             "tuned.conf",
             "report",
             "rebuild",
-            "temp",
+            "health",
             "meminfo",
         ):
             path = {
                 "hostname": "proc/sys/kernel/hostname",
                 "report": "run/cairn/data-format.report",
                 "rebuild": "var/lib/cairn/rebuild",
-                "temp": "sys/class/thermal/thermal_zone0/temp",
+                "health": "run/cairn/health.json",
                 "meminfo": "proc/meminfo",
             }.get(name, f"run/bitcoind/{name}")
             (tree / path).parent.mkdir(parents=True, exist_ok=True)
@@ -295,6 +312,91 @@ def test_a_wrong_clock_is_shown(
     )
     assert ("clock" in text) == bool(words)
     assert words in text
+
+
+HEALTH = {
+    "undervoltage": "The power supply was too weak for a moment since the start (under-voltage)",
+    "throttled": "The processor is slowed down because of heat or a weak power supply",
+    "hot": "The processor is hot (85 C)",
+    "clock": "The clock has not been set since the start",
+    "filesystem-errors": "The file system of the data disk had errors (count: 3)",
+    "disk-timeouts": "The data disk did not answer in time",
+    "disk-worn:mmcblk0": "The disk mmcblk0 is nearly worn out",
+    "link": "The router did not answer for a while although the cable was in;"
+    " the link was restarted 2 times, last 12 minutes ago.",
+}
+
+
+@pytest.mark.parametrize("shell", ["dash", "busybox sh"])
+@pytest.mark.parametrize("what", HEALTH)
+def test_health(root: Path, tree: Path, shell: str, what: str) -> None:
+    """A sentence for what deserves attention, and none for the rest."""
+    file = tree / "run/cairn/health.json"
+    figures = {
+        "temperature_celsius": "85.9",
+        "filesystem_errors": "3",
+        "gateway_silent_seconds": "0",
+        "link_restarts": "2",
+        "last_link_restart_seconds_ago": "730",
+    }
+    file.write_text(health(what, **figures))
+    text = " ".join(screen(root, tree, shell, "exit 1").split())
+    assert [name for name, words in HEALTH.items() if words in text] == [what]
+    file.write_text(health(**figures))
+    text = screen(root, tree, shell, "exit 1")
+    assert not [name for name, words in HEALTH.items() if words[:30] in text]
+
+
+@pytest.mark.parametrize("shell", ["dash", "busybox sh"])
+def test_boot_firmware(root: Path, tree: Path, shell: str) -> None:
+    """Its date stands beside the temperature, or alone."""
+    file = tree / "run/cairn/health.json"
+    date = '"2024-09-10"'
+    file.write_text(health(temperature_celsius="51.2", boot_firmware_date=date))
+    words = "temperature 51 C, boot firmware of 2024-09-10\n"
+    assert words in screen(root, tree, shell, "exit 1")
+    file.write_text(health(temperature_celsius="null", boot_firmware_date=date))
+    assert "temperature boot firmware of 2024-09-10\n" in screen(root, tree, shell, "exit 1")
+
+
+@pytest.mark.parametrize("uptime", ["7000", "7326", "0", "99999999"])
+def test_old_health(root: Path, tree: Path, uptime: str) -> None:
+    """Figures of more than five minutes ago, or of another boot, are not shown."""
+    (tree / "run/cairn/health.json").write_text(health("hot", uptime=uptime))
+    assert "hot" not in screen(root, tree, "dash", "exit 1")
+
+
+def test_one_sentence_about_the_clock(root: Path, tree: Path) -> None:
+    """If it is known how the clock is wrong, this is said and nothing else."""
+    (tree / "usr/share/cairn").mkdir(parents=True)
+    (tree / "usr/share/cairn/built").write_text("9999999999\n")
+    (tree / "run/cairn/health.json").write_text(health("clock"))
+    text = screen(root, tree, "dash", "exit 1")
+    assert "before this image was made" in text.replace("\n", " ")
+    assert "has not been set" not in text
+
+
+@pytest.mark.parametrize("shell", ["dash", "busybox sh"])
+def test_forged_health(root: Path, tree: Path, shell: str) -> None:
+    """The file is the collector's: a link there shows nothing of what it leads to."""
+    file = tree / "run/cairn/health.json"
+    secret = tree / "cookie"
+    for text in (
+        "__cookie__:0123456789abcdef\n",
+        health("disk-worn:$(reboot)", "nonsense", "__cookie__:0123"),
+        health("hot", temperature_celsius='"__cookie__:0123"'),
+        health("link", link_restarts="08", last_link_restart_seconds_ago="a[$(reboot)]"),
+        health(boot_firmware_date='"__cookie__"'),
+        health("hot", temperature_celsius="9" * 400),
+    ):
+        secret.write_text(text)
+        file.unlink()
+        file.symlink_to(secret)
+        shown = screen(root, tree, shell, "exit 1")
+        assert "cookie" not in shown
+        assert "reboot" not in shown
+        assert "999" not in shown
+        assert "up          " in shown
 
 
 def test_wrong_option(root: Path) -> None:

@@ -244,3 +244,11 @@ def test_stepping_d0(trees: dict[str, Path]) -> None:
             assert get(tree, node, "compatible", "s") == f"brcm,bcm2712{stepping}-{kind}"
             assert get(tree, node, "reg") == f"{address} {length}"
         assert get(tree, labelled(tree, "uart10"), "interrupts", "u").split()[1] == interrupt
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_nvme_slot(trees: dict[str, Path], name: str) -> None:
+    """The slot is on without a line in config.txt, and stays at PCIe generation 2."""
+    node = labelled(trees[name], "pcie1")
+    assert get(trees[name], node, "status", "s") == "okay"
+    assert get(trees[name], node, "max-link-speed", "u") == "2"

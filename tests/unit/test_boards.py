@@ -36,6 +36,7 @@ CONFIG_TXT = {
     "display_auto_detect": "[01]",
     "enable_uart": "[01]",
     "uart_2ndstage": "[01]",
+    "disable_fw_kms_setup": "[01]",
     "disable_splash": "[01]",
 }
 OPTION = re.compile(r"^(?:# )?((?:BR2|CONFIG)_\w+)(?:=| is not set$)")

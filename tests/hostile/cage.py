@@ -12,7 +12,7 @@ JSON. A case:
 An observation:
   records, conf, tuned   what node-config and node-tune wrote
   up       whether the daemon came up; said: the end of its standard error
-  rpc      answers of getblockchaininfo and getnetworkinfo
+  rpc      answers of getblockchaininfo and getnetworkinfo; none if rpcwhitelist= forbids them
   listens  addresses with their ports, "udp " in front where it is no TCP
   left     [protocol, address, port] of each packet to an address that is not loopback's
   asked    [address, port] of each TCP connection over loopback, but RPC's
@@ -247,14 +247,15 @@ def sockets() -> set[str]:
 
 
 def ask(port: int, calls: list[tuple[str, list[object]]]) -> list[dict[str, object]]:
-    """One batch over RPC, with the cookie."""
+    """One batch over RPC, with the cookie; no answers where that user may not ask (403)."""
     batch = [{"id": i, "method": name, "params": what} for i, (name, what) in enumerate(calls)]
     login = base64.b64encode(Path("/run/bitcoind/rpc/cookie").read_bytes()).decode()
     client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     client.request("POST", "/", json.dumps(batch), {"Authorization": f"Basic {login}"})
-    return [
-        answer["result"] or answer["error"] for answer in json.loads(client.getresponse().read())
-    ]
+    response = client.getresponse()
+    if response.status == http.HTTPStatus.FORBIDDEN:
+        return []
+    return [answer["result"] or answer["error"] for answer in json.loads(response.read())]
 
 
 # -- one case --------------------------------------------------------------------------------

@@ -54,6 +54,11 @@ from tests.hostile.test_node_conf import (
 __all__ = ["bitcoind"]  # a fixture
 CAGES = int(os.environ.get("CAGES", "2"))
 SECTION = re.compile(rb"\[(main|test|testnet4|regtest|signet)\]")
+#: What Core says of a name that is well formed and not known; verdict.tsv has it, too.
+UNKNOWN = re.compile(
+    r"^Error: Invalid -(proxy|onion) address or hostname: '[0-9A-Za-z_.-]*[A-Za-z][0-9A-Za-z_.-]*'",
+    re.MULTILINE,
+)
 NOTIFY = re.compile(r"(-c (-- )?)?systemd-notify (--ready --status=running|--stopping)")
 ARCHIVE = {f"/var/lib/cairn/prune.{chain}": "0\n" for chain in CHAINS}
 #: Owners' programs, each of which would leave a file.
@@ -174,6 +179,10 @@ def judge_of_model(seen: dict[str, object], now: Outcome, model: Network) -> Non
     for host, port in seen["asked"]:  # type: ignore[attr-defined]
         assert model.may_ask(host, port), f"asked {host}, port {port}"
     answers: list[Any] = list(seen["rpc"])  # type: ignore[call-overload]
+    if not answers:
+        # the owner's whitelist has no place for the cookie's user, who is node-cli, too
+        assert re.search("(?m)^rpcwhitelist=", str(seen["conf"])), "RPC refuses the node's own user"
+        return
     chain, net, *heard = answers
     assert all(answer["success"] for answer in heard), "it has heard of no peers"
     assert chain["chain"] == now.chain
@@ -223,7 +232,7 @@ def judge_of_wishes(file: File, seen: dict[str, object], model: Network) -> None
     if file.silent:
         assert not left
         assert model.active or not seen["asked"]
-    chain = seen["rpc"][0]  # type: ignore[index]
+    chain = (seen["rpc"] or [{"pruned": False}])[0]  # type: ignore[index]
     if file.files == ARCHIVE and not re.search(rb"prune\s*=\s*[1-9]", file.case.data):
         assert not chain["pruned"], "an archive node is pruned"
     # below a good section of another chain a wish is none
@@ -249,6 +258,11 @@ def judge(file: File, seen: dict[str, object]) -> str:
     """All of them; what is wrong, or ""."""
     try:
         assert "failed" not in seen, seen["failed"]
+        if not seen["up"] and UNKNOWN.search(str(seen["said"])):
+            # a name that no server knows: the node waits for it, and has asked for nothing else
+            assert {*map(tuple, seen["left"])} <= {("udp", RESOLVER, 53)}  # type: ignore[call-overload]
+            assert not seen["asked"]
+            return ""
         assert seen["up"], f"bitcoind ended: {seen['said']}"
         core, now = in_force(seen)
         model = network(core, now)
@@ -319,4 +333,5 @@ def test_daemon_in_a_cage(bitcoind: Path) -> None:
 def test_daemon_in_a_cage_at_length(bitcoind: Path, tenth: int) -> None:
     """All files that the model has judged."""
     kinds = check(generated()[tenth::10], bitcoind)
-    assert min(kinds.values()) >= COUNT / 10 / 20
+    # the cage would have seen it; a proxy is asked in one file of twenty
+    assert min(kinds.values()) >= COUNT / 10 / 60

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lab.paths import ROOT
+from tests.shared.commands import captured
 
 #: Buildroot's program as far as support/sbom relies on it: it fetches a list that is not there.
 PROGRAM = """
@@ -44,10 +45,7 @@ def sbom(tmp_path: Path, body: str, info: str) -> tuple[subprocess.CompletedProc
     (repo / "out/x/build/show-info.json").write_text(info)
     file = repo / "x.cdx.json"
     file.write_text(OLD)
-    done = subprocess.run(
-        [str(repo / "support/sbom"), "x", str(file)], check=False, capture_output=True, text=True
-    )
-    return done, file
+    return captured(str(repo / "support/sbom"), "x", str(file)), file
 
 
 def test_the_licences_come_with_the_tools(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@
 #            SUITE=NAME            for robot: one suite (boot, service, sync, …), all of it
 #            CUTS=N, SEED=N        for powerloss: power cuts for each engine, default 200, and
 #                                  first seed
-#            ENGINE=leveldb|lmdb   for powerloss-replay, default lmdb
+#            ENGINE=leveldb|lmdb   for powerloss-replay, default leveldb
 #            CHAIN=main|regtest    for powerloss-replay, default main
 #            STATES=N, SEED=N      for powerloss-replay, default 2000 and 1
 MAKEFLAGS += --no-print-directory
@@ -118,7 +118,7 @@ powerloss: devimage ## power cuts of many machines (CUTS=200, SEED=1, IMAGE=); t
 		$${IMAGE:+--image "$$IMAGE"}
 
 powerloss-replay: core ## thousands of power cuts from the trace of one node's disk (ENGINE=, CHAIN=, STATES=, SEED=)
-	@.venv/bin/python tests/powerloss/replay.py run --engine "$${ENGINE:-lmdb}" \
+	@.venv/bin/python tests/powerloss/replay.py run --engine "$${ENGINE:-leveldb}" \
 		--chain "$${CHAIN:-main}" --states "$${STATES:-2000}" --seed "$${SEED:-1}"
 
 ##@ Measure: how fast it is, and what it writes

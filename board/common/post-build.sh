@@ -6,28 +6,15 @@
 set -eu
 target=${1:?usage: post-build.sh TARGET_DIR BOARD}
 
-# Host keys are made on the data partition; sshd's settings are the overlay's.
-rm -rf "$target/etc/ssh"
-# sshd on sockets that nobody asked for: cairn-sshd.service is the only way in.
-rm -f "$target/usr/lib/systemd/system/sshd.service" \
-	"$target/usr/lib/systemd/system-generators/systemd-ssh-generator" \
-	"$target/usr/lib/tmpfiles.d/20-systemd-ssh-generator.conf"
-# For a debugger on the build machine, and it names that machine's directories
-rm -f "$target"/usr/lib/libstdc++.so.*-gdb.py
-# Other init systems, other desktops, boot stubs that only a build machine uses
-rm -rf "$target/etc/init.d" "$target/etc/profile.d" "$target/etc/X11" "$target/etc/xdg" \
-	"$target/usr/lib/systemd/boot" "$target/usr/share/bash-completion" "$target/usr/share/zsh" \
-	"$target/usr/lib/tmpfiles.d/x11.conf"
-# Programs that come with libraries the node needs; nothing on it runs them.
-for name in dbus-cleanup-sockets dbus-launch dbus-run-session dbus-test-tool \
-	dbus-update-activation-environment jemalloc-config jemalloc.sh jeprof sqlite3; do
-	rm -f "$target/usr/bin/$name"
+# A pattern that matches nothing stays as it is, and names no file then.
+grep -v '^#' "$(dirname "$0")/unwanted" | while read -r pattern; do
+	[ -n "$pattern" ] || continue
+	# shellcheck disable=SC2086 # the shell is to expand it; no path in an image has a space
+	(cd "$target" && rm -rf -- $pattern)
 done
-# A node counts in UTC; these hold each zone twice more.
-rm -rf "$target/usr/share/zoneinfo/posix" "$target/usr/share/zoneinfo/right"
-# What these would make or change is below /, which is read-only
-for name in 20-systemd-osc-context 20-systemd-shell-extra etc home provision root; do
-	rm -f "$target/usr/lib/tmpfiles.d/$name.conf"
+# Units that asked for one of these would log that it is missing.
+find "$target/usr/lib/systemd/system" -path '*.wants/*' -type l | while read -r link; do
+	[ -e "$link" ] || rm "$link"
 done
 mkdir -p "$target/boot"
 # Buildroot writes its own name and the state of the surrounding git repository.

@@ -31,6 +31,40 @@ def test_version(root: Path, tmp_path: Path) -> None:
     assert words["PRETTY_NAME"] == f"Cairn {version.strip()}"
 
 
+def test_unwanted_files_go(root: Path, tmp_path: Path) -> None:
+    """What board/common/unwanted names goes, with the links that asked for it; the rest stays."""
+    units = tmp_path / "usr/lib/systemd/system"
+    gone = ["usr/bin/dbus-launch", "etc/ssh/sshd_config", "usr/lib/libstdc++.so.6.0.34-gdb.py"]
+    gone += [f"usr/lib/systemd/system/systemd-report{end}" for end in (".socket", "@.service")]
+    gone += ["usr/lib/systemd/catalog/systemd.fr.catalog", "usr/share/zoneinfo/right/UTC"]
+    kept = ["usr/bin/dbus-send", "usr/lib/systemd/system/systemd-repart.service"]
+    kept += ["usr/lib/systemd/system/systemd-journald.socket", "usr/share/zoneinfo/Etc/UTC"]
+    kept += ["usr/lib/systemd/catalog/systemd.catalog", "usr/lib/libstdc++.so.6.0.34"]
+    for name in (*gone, *kept, "usr/share/cairn/node"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    wants = units / "sockets.target.wants"
+    wants.mkdir()
+    for name in ("systemd-report.socket", "systemd-journald.socket"):
+        (wants / name).symlink_to(f"../{name}")
+    script = root / "board/common/post-build.sh"
+    subprocess.run([str(script), str(tmp_path), "rpi5"], check=True)
+    assert [name for name in gone if (tmp_path / name).exists()] == []
+    assert [name for name in kept if not (tmp_path / name).exists()] == []
+    assert [path.name for path in wants.iterdir()] == ["systemd-journald.socket"]
+
+
+def test_unwanted_stays_inside(root: Path) -> None:
+    """Each pattern names something below the root file system, and not a whole top folder."""
+    lines = (root / "board/common/unwanted").read_text().splitlines()
+    patterns = [line for line in lines if line and not line.startswith("#")]
+    assert len(patterns) == len(set(patterns)) > 50
+    for pattern in patterns:
+        assert re.fullmatch(r"(?:etc|usr)(?:/[A-Za-z0-9_.+@*-]+)+", pattern), pattern
+        assert ".." not in pattern.split("/"), pattern
+        assert not re.fullmatch(r"usr/(bin|lib|share|libexec)(/\*)?", pattern), pattern
+
+
 def test_names_of_programs(root: Path) -> None:
     """Owners run node-…, units run cairn-…, and neither has its prefix from the environment."""
     programs = [path for path in (root / "overlay/usr").rglob("*") if os.access(path, os.X_OK)]

@@ -11,5 +11,19 @@ title Cairn
 version $(cat "$ROOT/VERSION")
 sort-key cairn
 linux /slot-a/linux
+initrd /slot-a/microcode.img
 options $(slot a)
 EOF
+# Microcode, as the kernel looks for it in front of any initial RAM disk: an archive that is not
+# compressed, with one file for each maker. The root file system is mounted without one.
+microcode=$work/microcode/kernel/x86/microcode
+mkdir -p "$microcode"
+cat "$binaries"/intel-ucode/* >"$microcode/GenuineIntel.bin"
+cat "$binaries"/amd-ucode/microcode_amd*.bin >"$microcode/AuthenticAMD.bin"
+find "$work/microcode" -exec touch -d "@$SOURCE_DATE_EPOCH" {} +
+(cd "$work/microcode" && find kernel | LC_ALL=C sort |
+	cpio --quiet --reproducible --owner=0:0 -H newc -o) >"$binaries/boot/slot-a/microcode.img"
+# Both licences ask to go with the files.
+mkdir -p "$binaries/boot/licenses"
+cat "$BUILD_DIR"/intel-microcode-*/license >"$binaries/boot/licenses/intel-microcode.txt"
+cat "$BUILD_DIR"/linux-firmware-*/LICENSE.amd-ucode >"$binaries/boot/licenses/amd-microcode.txt"

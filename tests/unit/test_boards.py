@@ -39,6 +39,16 @@ CONFIG_TXT = {
     "disable_fw_kms_setup": "[01]",
     "disable_splash": "[01]",
 }
+# What the packages of microcode and their licences leave, below the folder of build results
+MICROCODE = {
+    "intel-ucode/06-55-04": b"intel 1",
+    "intel-ucode/06-9e-09": b"intel 2",
+    "amd-ucode/microcode_amd.bin": b"amd 1",
+    "amd-ucode/microcode_amd_fam17h.bin": b"amd 2",
+    "amd-ucode/README": b"no microcode",
+    "packages/intel-microcode-1/license": b"licence of one",
+    "packages/linux-firmware-1/LICENSE.amd-ucode": b"licence of the other",
+}
 OPTION = re.compile(r"^(?:# )?((?:BR2|CONFIG)_\w+)(?:=| is not set$)")
 
 
@@ -167,8 +177,16 @@ def made_up(board: str, directory: Path) -> Path:
         if source and not (directory / source).exists():
             (directory / source).parent.mkdir(parents=True, exist_ok=True)
             (directory / source).write_bytes(bytes(4 * MIB))
+    packages = directory / "packages"
+    for name, content in MICROCODE.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_bytes(content)
     (directory / "rootfs.erofs").write_bytes(b"root" * (MIB // 4))
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
+    environment = {
+        **os.environ,
+        "SOURCE_DATE_EPOCH": "1700000000",
+        "BUILD_DIR": str(packages),
+    }
     command = [str(ROOT / "board/common/post-image.sh"), str(directory), board]
     subprocess.run(command, check=True, capture_output=True, env=environment)
     return directory / f"cairn-{board}.img"
@@ -328,6 +346,29 @@ def test_loader(disk: Disk) -> None:
     assert "timeout 0" in disk.boot("loader/loader.conf").decode()
     entry = disk.boot("loader/entries/cairn-a+3.conf").decode()
     assert "linux /slot-a/linux" in entry.splitlines()
+
+
+@pytest.mark.parametrize("disk", PC, indirect=True)
+def test_microcode(disk: Disk, tmp_path: Path) -> None:
+    """The loader hands over an archive with each maker's file, and the licences are beside it."""
+    entry = disk.boot("loader/entries/cairn-a+3.conf").decode()
+    assert "initrd /slot-a/microcode.img" in entry.splitlines()
+    command = ["cpio", "-i", "--quiet", "--no-absolute-filenames"]
+    archive = disk.boot("slot-a/microcode.img")
+    subprocess.run(command, check=True, cwd=tmp_path, input=archive)
+    folder = tmp_path / "kernel/x86/microcode"
+    found = {path.name: path.read_bytes() for path in folder.iterdir()}
+    if disk.real:
+        assert all(len(content) > 100_000 for content in found.values())
+        # a header's version, and the magic number of AMD's container
+        assert found["GenuineIntel.bin"][:4] == struct.pack("<I", 1)
+        assert found["AuthenticAMD.bin"][:4] == struct.pack("<I", 0x00414D44)
+    else:
+        assert found["GenuineIntel.bin"] == b"intel 1intel 2"
+        assert found["AuthenticAMD.bin"] == b"amd 1amd 2"
+    assert found.keys() == {"GenuineIntel.bin", "AuthenticAMD.bin"}
+    assert b"icen" in disk.boot("licenses/intel-microcode.txt")
+    assert b"icen" in disk.boot("licenses/amd-microcode.txt")
 
 
 # -- the root file system of a real image -------------------------------------------------

@@ -12,13 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from lab.paths import ROOT
-from tests.shared import json_schema
 
 SHELLS = ["dash", "busybox sh"]
 SCHEMA = json.loads((ROOT / "docs/design/health.schema.json").read_text())
+jsonschema.Draft202012Validator.check_schema(SCHEMA)
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 COUNTS = "var/lib/cairn/health/counts"
 BOOTS = [f"{n}{n}{n}{n}{n}{n}{n}{n}-1111-4111-8111-111111111111" for n in range(1, 6)]
 DISK = "sys/devices/platform/soc/mmc1/mmc1:0001/block/mmcblk0"
@@ -82,7 +84,7 @@ class Machine:
     def health(self) -> dict[str, Any]:
         """What the file says, which fits the schema."""
         found = json.loads((self.path / "run/cairn/health/health.json").read_text())
-        assert json_schema.problems(SCHEMA, found) == []
+        assert [error.message for error in VALIDATOR.iter_errors(found)] == []
         assert isinstance(found, dict)
         return found
 
@@ -621,15 +623,15 @@ def test_wrong_option(arguments: list[str]) -> None:
 
 
 def test_schema_is_checked() -> None:
-    """The comparison finds what it should: a wrong type, a missing and an unknown key."""
-    good: dict[str, json_schema.Json] = dict.fromkeys(SCHEMA["properties"]) | {
+    """The schema refuses what it should: a wrong type, a missing and an unknown key."""
+    good: dict[str, Any] = dict.fromkeys(SCHEMA["properties"]) | {
         "schema": 1,
         "uptime_seconds": 0,
         "attention": [],
         "disks": [],
     }
-    assert json_schema.problems(SCHEMA, good) == []
-    changes: list[dict[str, json_schema.Json]] = [
+    assert VALIDATOR.is_valid(good)
+    changes: list[dict[str, Any]] = [
         {"schema": 2},
         {"uptime_seconds": None},
         {"temperature_celsius": "51"},
@@ -643,8 +645,6 @@ def test_schema_is_checked() -> None:
         {"more": 1},
     ]
     for change in changes:
-        assert json_schema.problems(SCHEMA, good | change), change
+        assert not VALIDATOR.is_valid(good | change), change
     del good["clock_set"]
-    assert json_schema.problems(SCHEMA, good) == ["$: clock_set is missing"]
-    with pytest.raises(KeyError):
-        json_schema.problems({"format": "date"}, "x")
+    assert not VALIDATOR.is_valid(good)

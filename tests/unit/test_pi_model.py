@@ -67,7 +67,7 @@ def missing() -> str:
         return f"no {QEMU}"
     if b"raspi3b" not in subprocess.check_output([QEMU, "-machine", "help"]):
         return "this QEMU has no raspi3b"
-    for name in ("images/Image", f"build/linux-*/{DTS}", *(f"target/{p}" for p in PROGRAMS)):
+    for name in ("images/Image", f"build/linux-[0-9]*/{DTS}", *(f"target/{p}" for p in PROGRAMS)):
         if not any(BUILD.glob(name)):
             return f"no {name} of a build of the rpi5 image (make rpi5, or CAIRN_PI_BUILD=DIR)"
     return ""
@@ -102,10 +102,11 @@ def initramfs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def device_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Raspberry Pi 3's device tree from the kernel's source; the image does not have it."""
-    (source,) = BUILD.glob(f"build/linux-*/{DTS}")
+    # linux-headers-VERSION has one, too
+    (source,) = BUILD.glob(f"build/linux-[0-9]*/{DTS}")
     path = tmp_path_factory.mktemp("dtb") / "bcm2837-rpi-3-b.dtb"
     preprocess = ["gcc", "-E", "-nostdinc", "-undef", "-D__DTS__", "-x", "assembler-with-cpp"]
-    folders = [source.parent, source.parents[5] / "include"]
+    folders = [source.parent, source.parents[5] / "scripts/dtc/include-prefixes"]
     preprocess += [word for folder in folders for word in ("-I", str(folder))]
     text = subprocess.run([*preprocess, str(source)], check=True, capture_output=True).stdout
     subprocess.run(["dtc", "-q", "-O", "dtb", "-o", str(path)], check=True, input=text)
@@ -157,7 +158,7 @@ class Pi:
         command += ["-object", f"memory-backend-file,id=ram,size=1G,share=on,mem-path={memory}"]
         command += ["-kernel", str(self.kernel), "-initrd", str(self.initramfs)]
         command += ["-dtb", str(self.device_tree), "-no-reboot"]
-        command += ["-append", f"console=ttyAMA1,115200 console=ttyAMA0,115200 cairn.do={what}"]
+        command += ["-append", f"earlycon=pl011,0x3f201000 console=ttyAMA0,115200 cairn.do={what}"]
         command += ["-serial", f"file:{serial}", "-serial", "null", "-monitor", "none"]
         command += ["-trace", "bcm2835_mbox_property", "-d", "unimp", "-D", str(trace)]
         subprocess.run(command, check=True, timeout=PATIENCE, stdin=subprocess.DEVNULL)

@@ -12,47 +12,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from lab.paths import ROOT
+from tests.shared import made_up_pi
+from tests.shared.made_up_pi import (
+    BITS,
+    BOOTS,
+    COUNTS,
+    DISK,
+    LOADER,
+    SCHEMA,
+    VALIDATOR,
+    ZONE,
+)
 
 SHELLS = ["dash", "busybox sh"]
-SCHEMA = json.loads((ROOT / "docs/design/health.schema.json").read_text())
-jsonschema.Draft202012Validator.check_schema(SCHEMA)
-VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
-COUNTS = "var/lib/cairn/health/counts"
-BOOTS = [f"{n}{n}{n}{n}{n}{n}{n}{n}-1111-4111-8111-111111111111" for n in range(1, 6)]
-DISK = "sys/devices/platform/soc/mmc1/mmc1:0001/block/mmcblk0"
-ZONE = "sys/class/thermal/thermal_zone0"
-LOADER = "sys/firmware/devicetree/base/chosen/bootloader/build-timestamp"
-BITS = "sys/devices/platform/soc/soc:firmware/get_throttled"
-#: A Raspberry Pi with its data on eMMC, and a USB disk beside it.
-FILES = {
-    f"{ZONE}/type": "cpu-thermal\n",
-    f"{ZONE}/temp": "51250\n",
-    f"{ZONE}/trip_point_0_type": "active\n",
-    f"{ZONE}/trip_point_0_temp": "50000\n",
-    f"{ZONE}/trip_point_1_type": "passive\n",
-    f"{ZONE}/trip_point_1_temp": "82000\n",
-    "sys/class/thermal/cooling_device0/type": "cpufreq-cpu0\n",
-    "sys/class/thermal/cooling_device0/cur_state": "0\n",
-    "sys/class/hwmon/hwmon0/name": "rpi_volt\n",
-    "sys/class/hwmon/hwmon0/in0_lcrit_alarm": "0\n",
-    "sys/fs/ext4/mmcblk0p4/errors_count": "0\n",
-    "run/systemd/timesync/synchronized": "",
-    "usr/share/cairn/built": "1700000000\n",
-    f"{DISK}/size": "61071360\n",
-    f"{DISK}/device/type": "MMC\n",
-    f"{DISK}/device/serial": "0x1234abcd\n",
-    f"{DISK}/device/life_time": "0x01 0x02\n",
-    f"{DISK}/device/pre_eol_info": "0x01\n",
-    f"{DISK}/mmcblk0p4/partition": "4\n",
-    f"{DISK}/mmcblk0p4/size": "58720256\n",
-    "sys/devices/pci0/usb2/2-1/host0/block/sda/device/ioerr_cnt": "0x1f\n",
-    "sys/devices/pci0/usb2/2-1/host0/block/sda/device/iotmo_cnt": "0x0\n",
-    "proc/self/mountinfo": "1 0 179:4 / /var rw - ext4 /dev/mmcblk0p4 rw\n",
-}
 
 
 @dataclass
@@ -71,9 +46,8 @@ class Machine:
 
     def boot(self, number: int = 0, uptime: int = 60, sectors: int = 0) -> None:
         """A start of the machine, or a later moment of the same boot."""
-        self.write("proc/sys/kernel/random/boot_id", BOOTS[number] + "\n")
-        self.write("proc/uptime", f"{uptime}.37 12.00\n")
-        self.write(f"{DISK}/stat", f"     1 2 3 4 5 6 {sectors} 8 9 10 11 12 13 14 15 16 17\n")
+        for name, text in made_up_pi.moment(number, uptime, sectors).items():
+            self.write(name, text)
 
     def start(self, *options: str, **environment: str) -> subprocess.Popen[bytes]:
         """Starts the collector."""
@@ -123,17 +97,7 @@ def machine(tmp_path: Path, request: pytest.FixtureRequest) -> Machine:
 def pi(path: Path, shell: str) -> Machine:
     """A Raspberry Pi in its first boot."""
     made = bare(path, shell)
-    for name, text in FILES.items():
-        made.write(name, text)
-    made.write(LOADER, (1726000000).to_bytes(4, "big"))
-    for name, target in {
-        "sys/block/mmcblk0": f"../../{DISK}",
-        "sys/block/sda": "../devices/pci0/usb2/2-1/host0/block/sda",
-        "sys/dev/block/179:4": f"../../../{DISK}/mmcblk0p4",
-    }.items():
-        link = path / name
-        link.parent.mkdir(parents=True, exist_ok=True)
-        link.symlink_to(target)
+    made_up_pi.make(path)
     made.boot()
     return made
 

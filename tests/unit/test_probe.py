@@ -154,7 +154,7 @@ def test_what_fio_is_asked_for(machine: Machine) -> None:
     trial = f"--filename={machine.path}/{FOLDER}/trial"
     assert trial in first
     assert trial in second
-    assert "--size=96m --direct=1 --end_fsync=1 --runtime=5" in first
+    assert "--size=96m --direct=1 --end_fsync=1 --runtime=4" in first
     assert "--name=read --rw=randread --size=12288k --direct=1 --time_based=1" in second
     assert "--name=sync --stonewall --rw=write --size=12288k --fdatasync=1" in second
     assert "--runtime=2" in second
@@ -232,7 +232,7 @@ def test_fio_hangs(machine: Machine) -> None:
     machine.fio("exec sleep 60")
     begin = time.monotonic()
     assert "its class decides" in machine.run()
-    assert 7 < time.monotonic() - begin < 15
+    assert 15 < time.monotonic() - begin < 20
 
 
 def test_a_machine_that_falls_over(machine: Machine) -> None:
@@ -338,10 +338,8 @@ def test_wrong_option() -> None:
 def test_its_unit_ends_before_its_time() -> None:
     """What the script allows fio adds up to less than the unit's 20 seconds, and no link is due."""
     text = SCRIPT.read_text()
-    ran = [int(seconds) + 1 for seconds in re.findall(r"(?m)^\trun (\d+) ", text)]
+    assert "end=$((${uptime%%.*} + 17))" in text
     unit = (ROOT / "overlay/usr/lib/systemd/system/cairn-probe.service").read_text()
-    assert len(ran) == 2
-    assert sum(ran) <= 17
     assert "\nTimeoutStartSec=20s\n" in unit
     assert "\nBefore=node-tune.service\n" in unit
     limit = re.search(r"(?m)^LimitFSIZE=(\d+)M$", unit)

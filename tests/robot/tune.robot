@@ -13,6 +13,8 @@ Finds What Is There
     Should Contain    ${text}    found: ${total} MiB RAM, 2 cores, virtio (vda,
     Should Be True    900 < ${total} <= 1024
     Should Contain    ${text}    initial sync
+    Should Contain    ${text}    not measured: nothing depends on it for virtio
+    Files Should Not Exist    /var/lib/cairn/probe/result
 
 Bitcoind Uses The Values
     ${dbcache}=    Tuned    dbcache
@@ -42,3 +44,46 @@ More Memory Gives More Cache And The User Wins
     Should Have Grown    ${SMALL}    ${dbcache}    factor=1.3
     ${cache}=    Cache In Use
     Should Be Equal As Integers    ${cache}    123
+
+A Disk Where It Matters Is Measured Before The Node Starts
+    [Documentation]    How fast the host's disk is, and what it counts as, does not matter here.
+    Start VM    probe    measured=${True}
+    Node Is Up
+    System Is Running
+    ${text}=    Guest    node-tune --explain
+    Should Match Regexp    ${text}
+    ...    (?m)^measured: writes [0-9.]+ MiB/s, [0-9]+ reads of 4 KiB a second, [0-9.]+ ms for a
+    ${seconds}=    Seconds To Start    cairn-probe
+    Record Figure    measuring the data disk    ${seconds}    s
+    Should Be True    ${seconds} < 20
+    ${log}=    Journal Of    cairn-probe
+    Should Contain X Times    ${log}    was measured    1
+
+Little Is Written And Nothing Is Left
+    ${written}=    Measured    written_kib
+    Should Be True    0 < ${written} <= 112 * 1024
+    Property Should Be Below    cairn-probe    IOWriteBytes    268435456
+    Files Should Not Exist    /var/lib/cairn/probe/trial    /run/cairn/probe/doing
+    Mode Should Be    /var/lib/cairn/probe    755 cairn-probe cairn-probe
+    Mode Should Be    /var/lib/cairn/probe/result    644 cairn-probe cairn-probe
+    Exposure Should Be At Most    cairn-probe    2.0
+
+It Is Measured Once
+    ${before}=    Guest    stat -c %i /var/lib/cairn/probe/result
+    # As after a power cut in the middle
+    Write File    /var/lib/cairn/probe/trial    half
+    Guest    systemctl restart bitcoind
+    Node Is Up
+    Reboot
+    Node Is Up
+    ${after}=    Guest    stat -c %i /var/lib/cairn/probe/result
+    Should Be Equal    ${before}    ${after}
+    Journal Should Not Contain    cairn-probe    measured
+    Files Should Not Exist    /var/lib/cairn/probe/trial
+    ${text}=    Guest    node-tune --explain
+    Should Contain    ${text}    measured: writes
+
+A Result Of Another Disk Does Not Count
+    Guest    sed -i 's/^disk=.*/disk=0123456789abcdef/' /var/lib/cairn/probe/result
+    ${text}=    Guest    node-tune --explain
+    Should Contain    ${text}    not measured: there is no result for this disk

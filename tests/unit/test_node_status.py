@@ -171,6 +171,25 @@ def test_not_running(root: Path, tree: Path, systemctl: Path, shell: str) -> Non
     assert "! The data partition is full." in text
 
 
+@pytest.mark.parametrize("shell", ["dash", "busybox sh"])
+@pytest.mark.parametrize(
+    ("said", "part"),
+    [("writing\n", "writing"), ("reading\n", "reading"), ("\x1b[2J" * 1000, "reading")],
+)
+def test_the_disk_is_measured(
+    root: Path, tree: Path, systemctl: Path, shell: str, said: str, part: str
+) -> None:
+    """That the node is not there yet has a reason, in words of the screen's own."""
+    state(systemctl, "inactive", "dead")
+    doing = tree / "run/cairn/probe/doing"
+    doing.parent.mkdir()
+    doing.write_text(said)
+    text = screen(root, tree, shell, "exit 1")
+    line = f"starting    measuring the data disk, once, 20 seconds at most: {part}"
+    assert line in text.splitlines()
+    assert "not running" not in text
+
+
 @pytest.mark.parametrize(
     ("headers", "words"), [(14131, "at the tip"), (14231, "100 blocks behind")]
 )

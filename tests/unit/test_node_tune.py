@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import resource
@@ -17,6 +18,7 @@ TABLE = [
     for line in (Path(__file__).parent / "node-tune.tsv").read_text().splitlines()
     if not line.startswith("#")
 ]
+RESULT = "var/lib/cairn/probe/result"
 # class: disk's place below /sys/devices, partition's name, rotational, card type
 DEVICES = {
     "sd": ("platform/soc/mmc0/mmc0:0001/block/mmcblk0", "mmcblk0p4", "0", "SD"),
@@ -76,6 +78,22 @@ class Machine:
             f"30 22 {number} / /var rw,noatime - ext4 /dev/data rw\n"
             "31 22 0:33 / /var/lib/other rw - tmpfs tmpfs rw\n",
         )
+
+    def speed(self, write: str, read: str, sync: str, disk: str = "") -> str:
+        """What cairn-probe keeps of this disk; its folder in /sys/block is made, too."""
+        device = (self.path / "sys/dev/block/8:4").resolve().parent
+        link = self.path / "sys/block" / device.name
+        link.parent.mkdir(exist_ok=True)
+        if not link.exists():
+            link.symlink_to(device)
+        words = f"/{(device / 'size').read_text().strip()}///////"
+        disk = disk or hashlib.sha256(words.encode()).hexdigest()[:16]
+        text = (
+            f"cairn-probe 1\ndisk={disk}\nwrite_kib_per_s={write}\nreads_per_s={read}\n"
+            f"sync_us={sync}\nwritten_kib=114688\nend\n"
+        )
+        self.write(RESULT, text)
+        return text
 
     def records(self, text: str, chain: str = "main") -> None:
         """What node-config read in node.conf."""
@@ -145,6 +163,140 @@ def test_table(machine: Machine, shell: str, row: list[str]) -> None:
     assert int((vm / "dirty_background_bytes").read_text()) == int(dirty) * 1048576 // 3
     explained = machine.run(shell, "--explain").stdout
     assert f", {kind} (" in explained
+
+
+FAST = ("51200", "3500", "8000")
+#: prune= and vm.dirty_bytes (MiB) of a disk of 476000 MiB that nobody measured, with 7900 of RAM
+UNMEASURED = {"usb": ("212636", 48), "sata": ("340217", 256)}
+
+
+def outcome(machine: Machine, shell: str) -> tuple[str, int]:
+    """prune=, and vm.dirty_bytes in MiB."""
+    machine.write("proc/sys/vm/dirty_bytes", "0")
+    machine.write("proc/sys/vm/dirty_background_bytes", "0")
+    result = machine.run(shell, "--apply")
+    assert result.returncode == 0
+    assert result.stderr == ""
+    dirty = int((machine.path / "proc/sys/vm/dirty_bytes").read_text()) // 1048576
+    return machine.settings()["prune"], dirty
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("kind", "figures", "prune", "dirty", "words"),
+    [
+        ("usb", FAST, "340217", 256, "settings for sata instead of usb"),
+        ("usb", ("51199", "3500", "8000"), "212636", 48, "settings for usb"),
+        ("usb", ("51200", "3499", "8000"), "212636", 48, "settings for usb"),
+        ("usb", ("51200", "3500", "8001"), "212636", 48, "settings for usb"),
+        ("usb", ("99999999", "99999999", "1"), "340217", 256, "settings for sata instead of usb"),
+        ("usb", ("1", "1", "99999999"), "212636", 48, "settings for usb"),
+        # what is about wear stays
+        ("sata", ("29296", "9000", "500"), "340217", 48, "settings for sd instead of sata"),
+        ("sata", ("90000", "1499", "500"), "340217", 48, "settings for sd instead of sata"),
+        ("sata", ("29297", "1500", "99999999"), "340217", 256, "settings for sata"),
+    ],
+)
+def test_a_measured_disk(
+    machine: Machine,
+    shell: str,
+    kind: str,
+    figures: tuple[str, str, str],
+    prune: str,
+    dirty: int,
+    words: str,
+) -> None:
+    """At the thresholds, and far from them; --explain says what decided."""
+    machine.memory(7900)
+    machine.disk(kind, 476000)
+    assert outcome(machine, shell) == UNMEASURED[kind]
+    assert "not measured: there is no result" in machine.run(shell, "--explain").stdout
+    machine.speed(*figures)
+    assert outcome(machine, shell) == (prune, dirty)
+    explained = machine.run(shell, "--explain").stdout
+    assert re.search(rf"(?m)^measured: writes \d+\.\d MiB/s, .*; {words}$", explained)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("kind", ["sd", "emmc", "nvme", "virtio", "hdd"])
+def test_where_speed_changes_nothing(machine: Machine, shell: str, kind: str) -> None:
+    """A result that is there all the same does not count."""
+    machine.memory(7900)
+    machine.disk(kind, 476000)
+    before = outcome(machine, shell)
+    for figures in (FAST, ("1", "1", "99999999")):
+        machine.speed(*figures)
+        assert outcome(machine, shell) == before
+    words = f"not measured: nothing depends on it for {kind}"
+    assert words in machine.run(shell, "--explain").stdout
+
+
+NO_NUMBERS = ["", "0", "-1", "007", "nan", "inf", "1e9", "0x9", "9.9", "123456789", "$(id)", "9 9"]
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("number", NO_NUMBERS)
+def test_a_hostile_number(machine: Machine, number: str, place: int) -> None:
+    """One figure that is none: the class decides, in silence."""
+    machine.memory(7900)
+    machine.disk("usb", 476000)
+    figures = ["99999999", "99999999", "1"]
+    figures[place] = number
+    machine.speed(figures[0], figures[1], figures[2])
+    assert outcome(machine, SHELLS[0]) == UNMEASURED["usb"]
+    assert outcome(machine, SHELLS[1]) == UNMEASURED["usb"]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("how", ["cut", "longer", "huge", "other", "link", "pipe", "folder", "odd"])
+def test_a_hostile_result(machine: Machine, shell: str, how: str) -> None:
+    """A file that is not as cairn-probe writes it is not opened, or does not count."""
+    machine.memory(7900)
+    machine.disk("usb", 476000)
+    text = machine.speed(*FAST)
+    file = machine.path / RESULT
+    if how == "cut":
+        file.write_text(text[:-4])
+    elif how == "longer":
+        file.write_text(text + "end\n")
+    elif how == "huge":
+        file.write_text(text + "#" * 100000)
+    elif how == "other":
+        machine.speed(*FAST, disk="0123456789abcdef")
+    elif how == "odd":
+        file.write_bytes(text.encode().replace(b"51200", b"51200\0\xff\x1b[2J"))
+    else:
+        file.unlink()
+        if how == "link":
+            machine.write("etc/shadow", text)
+            file.symlink_to(machine.path / "etc/shadow")
+        elif how == "pipe":
+            os.mkfifo(file)
+        else:
+            file.mkdir()
+    assert outcome(machine, shell) == UNMEASURED["usb"]
+    assert "not measured" in machine.run(shell, "--explain").stdout
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("then", ["lost", "slow"])
+def test_no_measurement_deletes_blocks(machine: Machine, shell: str, then: str) -> None:
+    """A node that came up with an SSD's share keeps it when the result is lost or differs."""
+    machine.memory(7900)
+    machine.disk("usb", 476000)
+    machine.speed(*FAST)
+    assert outcome(machine, shell)[0] == "340217"
+    machine.write("var/lib/cairn/prune.main", "340217\n")  # as cairn-bitcoind-started notes it
+    if then == "lost":
+        (machine.path / RESULT).unlink()
+    else:
+        machine.speed("1", "1", "99999999")
+    assert outcome(machine, shell) == ("340217", 48)
+    # what the owner asked for once is another matter: the rule is the table's
+    machine.write("var/lib/cairn/prune.main", "300000\n")
+    assert outcome(machine, shell)[0] == "212636"
+    machine.records("prune 600\n")
+    assert outcome(machine, shell)[0] == "600"
 
 
 MAPS = {"sd": "64", "emmc": "64", "usb": "64", "hdd": "64"}

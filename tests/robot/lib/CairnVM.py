@@ -41,6 +41,7 @@ class CairnVM:
         seed: int = 0,
         lies: bool = False,
         screen: bool = False,
+        measured: bool = False,
         wait: bool = True,
     ) -> None:
         """Starts a fresh copy of the image; one that still runs is ended first.
@@ -51,6 +52,8 @@ class CairnVM:
         ``feeder``: port of a feeder, or the ports of its peers in one word; default none.
         ``volatile``: the disk has a volatile write cache (lab/nbd_disk.py) with this ``seed``;
         ``lies``: it ignores flushes. ``screen``: the status screen is also drawn on tty1.
+        ``measured``: the disk is of a kind that cairn-probe measures: on USB, or SCSI for the
+        development image, whose kernel knows no USB; default a virtio disk, which it does not.
         ``wait``: until its shell answers, see `Wait Until It Answers`; default yes.
 
         Fails if there is no image (Robot variable IMAGE), or if the guest does not come up.
@@ -65,8 +68,11 @@ class CairnVM:
         machine = session.machine
         machine.new_disk(image, ROOT / "out/robot/vm" / name, disk_size)
         options = ["--memory", str(memory), "--smp", str(smp)]
-        if board := boards.of_image(image):  # the copy's name does not say it
+        board = boards.of_image(image)
+        if board:  # the copy's name does not say it
             options += ["--board", board.name]
+        if measured:
+            options += ["--disk", "usb" if board else "scsi"]
         options += ["--append", kernel_options(screen)]
         if feeder is not None:
             options += ["--feeder", str(feeder)]

@@ -214,6 +214,17 @@ class Node:
         return value_of(session.run("cat /run/bitcoind/tuned.conf"), name)
 
     @keyword
+    def measured(self, name: str) -> int:
+        """A figure that cairn-probe has kept of the data disk, such as written_kib.
+
+        Fails if there is no result.
+
+        Example:
+        | ${written}=    Measured    written_kib
+        """
+        return int(value_of(session.run("cat /var/lib/cairn/probe/result"), name))
+
+    @keyword
     def cache_in_use(self) -> int:
         """The sum of bitcoind's database caches in MiB, as its log has them since boot.
 

@@ -44,6 +44,15 @@ def largest_size(text: str, names: str) -> float:
     return max(mebibytes(value) for value in last.values())
 
 
+def seconds_to_start(text: str) -> float:
+    """From the two times of a unit, in microseconds, as `systemctl show` prints them."""
+    times = dict(re.findall(r"(?m)^(\w+)TimestampMonotonic=(\d+)$", text))
+    begin, end = int(times["InactiveExit"]), int(times["ActiveEnter"])
+    if not 0 < begin <= end:
+        raise AssertionError(f"the unit has not become active: {text}")
+    return (end - begin) / 1e6
+
+
 def missing_lines(text: str, lines: tuple[str, ...]) -> list[str]:
     """Those of the lines that the text has not, as whole lines."""
     return [line for line in lines if line not in text.splitlines()]
@@ -155,6 +164,21 @@ class Units:
         found = int(self.property_of(unit, name))
         if found >= bound:
             raise AssertionError(f"{name} of {unit} is {found}, not below {bound}")
+
+    @keyword
+    def seconds_to_start(self, unit: str) -> float:
+        """How long a unit took to become active, in seconds.
+
+        Fails if it is not, or was not yet.
+
+        Example:
+        | ${seconds}=    Seconds To Start    cairn-probe
+        """
+        text = session.run(
+            f"systemctl show {shlex.quote(unit)}"
+            " -p InactiveExitTimestampMonotonic -p ActiveEnterTimestampMonotonic"
+        )
+        return seconds_to_start(text)
 
     @keyword
     def exposure_should_be_at_most(self, unit: str, bound: float) -> None:

@@ -71,6 +71,11 @@ prune_target() {
 	fi
 }
 
+# prune_was ROOT MIB: is this what bitcoind last came up with, on this chain?
+prune_was() {
+	remembered_prune "$1/var/lib/cairn/prune.$(node_chain "$1")" && [ "$remembered_line" = "$2" ]
+}
+
 has_blocks() {
 	for block_file in "$1"/blk*.dat; do [ ! -e "$block_file" ] || return 0; done
 	return 1

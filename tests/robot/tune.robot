@@ -45,17 +45,18 @@ More Memory Gives More Cache And The User Wins
     ${cache}=    Cache In Use
     Should Be Equal As Integers    ${cache}    123
 
-A Disk Where It Matters Is Measured Before The Node Starts
+A Disk Where It Matters Is Measured
     [Documentation]    How fast the host's disk is, and what it counts as, does not matter here.
+    ...    Where the host is too busy for it at the boot, nothing fails, and it is done later.
     Start VM    probe    measured=${True}
     Node Is Up
     System Is Running
+    ${seconds}=    Seconds To Start    cairn-probe
+    Record Figure    measuring the data disk, at the boot    ${seconds}    s
+    Measure The Disk Patiently
     ${text}=    Guest    node-tune --explain
     Should Match Regexp    ${text}
     ...    (?m)^measured: writes [0-9.]+ MiB/s, [0-9]+ reads of 4 KiB a second, [0-9.]+ ms for a
-    ${seconds}=    Seconds To Start    cairn-probe
-    Record Figure    measuring the data disk    ${seconds}    s
-    Should Be True    ${seconds} < 20
     ${log}=    Journal Of    cairn-probe
     Should Contain X Times    ${log}    was measured    1
 
@@ -69,21 +70,21 @@ Little Is Written And Nothing Is Left
     Exposure Should Be At Most    cairn-probe    2.0
 
 It Is Measured Once
-    ${before}=    Guest    stat -c %i /var/lib/cairn/probe/result
+    ${before}=    File Number    /var/lib/cairn/probe/result
     # As after a power cut in the middle
     Write File    /var/lib/cairn/probe/trial    half
     Guest    systemctl restart bitcoind
     Node Is Up
     Reboot
     Node Is Up
-    ${after}=    Guest    stat -c %i /var/lib/cairn/probe/result
+    ${after}=    File Number    /var/lib/cairn/probe/result
     Should Be Equal    ${before}    ${after}
     Journal Should Not Contain    cairn-probe    measured
     Files Should Not Exist    /var/lib/cairn/probe/trial
     ${text}=    Guest    node-tune --explain
     Should Contain    ${text}    measured: writes
 
-A Result Of Another Disk Does Not Count
-    Guest    sed -i 's/^disk=.*/disk=0123456789abcdef/' /var/lib/cairn/probe/result
+A Result That Cannot Be Used Does Not Count
+    Write File    /var/lib/cairn/probe/result    write_kib_per_s=99999999
     ${text}=    Guest    node-tune --explain
     Should Contain    ${text}    not measured: there is no result for this disk

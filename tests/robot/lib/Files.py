@@ -57,6 +57,17 @@ class Files:
             raise AssertionError(f"{path} has '{found}', not '{text}'")
 
     @keyword
+    def file_number(self, path: str) -> int:
+        """The number that a file has in its file system; one that replaces it has another.
+
+        Fails if there is no such file.
+
+        Example:
+        | ${before}=    File Number    /var/lib/cairn/probe/result
+        """
+        return int(session.run(f"stat -c %i {shlex.quote(path)}"))
+
+    @keyword
     def file_should_contain(self, path: str, words: str) -> None:
         """A file of the guest has these words.
 

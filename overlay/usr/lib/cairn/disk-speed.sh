@@ -3,7 +3,8 @@
 # cairn-probe, after storage-class.sh and cairn-health-facts.sh.
 #   disk_speed ROOT DEVICE CLASS   reads the result for this very disk (its name below /sys/block
 #                                  and its class)
-# Sets   speed_disk   the disk's identity (health_disk), "-" if it has none
+# Sets   speed_disk   the disk's identity (health_disk); "-" if it has none, or its class is not
+#                     measured
 #        speed_write  KiB a second, written one after the other
 #        speed_read   reads of 4 KiB a second, at random places, one at a time
 #        speed_sync   microseconds for a write of 4 KiB with fdatasync
@@ -40,12 +41,12 @@ disk_speed_result() { # FILE DISK
 
 disk_speed() {
 	speed_write="" speed_read="" speed_sync="" speed_class=$3 speed_disk=-
-	[ -z "$2" ] || speed_disk=$(health_disk "$1" "$2")
 	if ! disk_speed_matters "$3"; then
 		speed_words="not measured: nothing depends on it for $3"
 		return 0
 	fi
 	speed_words="not measured: there is no result for this disk; its class decides"
+	[ -z "$2" ] || speed_disk=$(health_disk "$1" "$2")
 	[ "$speed_disk" != - ] || return 0
 	speed_found=$(disk_speed_result "$1/var/lib/cairn/probe/result" "$speed_disk" 2>/dev/null) ||
 		return 0

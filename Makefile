@@ -72,7 +72,8 @@ powerloss-replay: override export STATES := $(STATES)
 bench-lmdb bench-leveldb bench-inputs: override export DIR := $(DIR)
 
 .PHONY: help run qemu flash check test lint unit hostile core-test functional robot board-report \
-	board-restore board-play powerloss powerloss-replay bench bench-filesystems bench-lmdb bench-leveldb bench-inputs chaingen profile \
+	board-restore board-play powerloss powerloss-replay bench bench-filesystems bench-lmdb \
+	bench-leveldb bench-inputs chaingen profile \
 	$(BOARDS) devimage core core-tests core-edit core-patches core-table source verify-source \
 	keyword-docs bootstrap show-config legal-info clean distclean
 

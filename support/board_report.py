@@ -148,7 +148,7 @@ class Cut:
 
 
 def ask(shell: Shell, script: str, timeout: float = 120) -> str:
-    """Output of a script. Raises NotAvailableError with what it says if it fails or says nothing."""
+    """Output of a script. Raises NotAvailableError with its words if it fails, or has none."""
     try:
         result = shell.run(script, timeout)
     except GuestShellError as error:
@@ -280,17 +280,16 @@ def private(text: str, names: list[str]) -> str:
             text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", "(left out)", text)
 
     def address(match: re.Match[str]) -> str:
-        word = match[0].strip(".:")
+        word = match[0]
         try:
             ipaddress.ip_address(word)
         except ValueError:
             mac = re.fullmatch(r"([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}", word)
-            return "(left out)" if mac else match[0]
+            return "(left out)" if mac else word
         return "(left out)"
 
-    return re.sub(
-        r"(?<![\w.:])(?:\d+(?:\.\d+){3}|[0-9a-fA-F]*(?::[0-9a-fA-F]*){2,7})", address, text
-    )
+    numbers = r"\d+(?:\.\d+){3}|[0-9a-fA-F]*(?::[0-9a-fA-F]*){2,7}"
+    return re.sub(rf"(?<![\w.:])(?:{numbers})", address, text)
 
 
 # -- what takes time -----------------------------------------------------------------

@@ -68,7 +68,7 @@ class Played:
 def main() -> None:
     """Makes one, and says how it is tested."""
     played = Played(Path(sys.argv[1]).resolve())
-    played.make(*(Path(image) for image in sys.argv[2:3]))
+    played.make(Path(sys.argv[2]) if len(sys.argv) > 2 else IMAGE)
     played.switch("on")
     print("\n".join(f'{name}="{value}"' for name, value in played.words().items()))
 

@@ -18,7 +18,8 @@ from lab.paths import OUT, ROOT
 
 IMAGE = OUT / "devimage/cairn-dev.img"
 SSH_PORT = 18722
-FEEDER_PORT = 18765
+#: The suites' feeder (tests/robot/resources/node.resource)
+FEEDER_PORT = 18655
 #: Where the guest reaches this machine, as support/qemu has it.
 FEEDER = "10.0.2.100:8333"
 

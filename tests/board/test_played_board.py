@@ -1,6 +1,6 @@
 """The suites and the report on a board that QEMU plays: SSH by port forwarding, power by a script.
 
-Half an hour under emulation: `make board-play`, or `.venv/bin/python -m pytest -m long tests/board`.
+Half an hour under emulation, by `make board-play`, or `pytest -m long tests/board` of .venv.
 The development image must be there, or CAIRN_IMAGE= must name another one.
 """
 

@@ -474,6 +474,11 @@ def test_power_command(tmp_path: Path) -> None:
     made = Board(Words(host="attic", power=f"printf '%s|' relay \"it's 3\" >'{said}'"))
     made.switch("off")
     assert said.read_text() == "relay|it's 3|off|"
+    # the example of docs/develop/board-lane.md, for a word in the middle of another one
+    inner = f"printf %s relay/\\$1/x >'{said}'"
+    made.words = Words(host="attic", power=f'sh -c "{inner}" relay')
+    made.switch("on")
+    assert said.read_text() == "relay/on/x"
     made.words = Words(host="attic", power="echo no relay >&2; exit 4; #")
     with pytest.raises(AssertionError, match=r"failed \(4\): no relay"):
         made.switch("on")

@@ -391,7 +391,7 @@ def reach(words: Words) -> list[str]:
     """Options of robot for a board, once it was reached and has said whose image it has."""
     try:
         board = Board(words)
-        board.reach(180)
+        board.reach(540)  # as patient as the suites are with a machine that is booting
         name = board.run("sed -n 's/^VARIANT_ID=//p' /etc/os-release").strip('"')
         board.ssh.close()
     except (AssertionError, ValueError) as error:

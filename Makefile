@@ -31,7 +31,8 @@
 #            BOARD_SERIAL=/dev/ttyX[,SPEED]  serial port with its console (default speed 115200)
 #            BOARD_FEEDER=ADDRESS[:PORT]  where it reaches this machine
 #            BOARD_MAY_WIPE=WORD   gives up its data; make robot says which word it is
-#            MINUTES=N, CUTS=N     for board-report: time under load, default 5; power cuts, default 0
+#            MINUTES=N, CUTS=N     for board-report: time under load, default 5, and power cuts,
+#                                  default 0
 MAKEFLAGS += --no-print-directory
 # Debian leaves the folders of sfdisk and mkfs out of a normal user's PATH.
 export PATH := $(value PATH):/usr/local/sbin:/usr/sbin:/sbin

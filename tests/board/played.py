@@ -42,8 +42,8 @@ class Played:
         machine.put_node_conf(f"sshkey={public}{conf}".encode())
         machine.sockets.rmdir()
         options = ["--ssh", str(self.ssh_port), "--feeder", str(FEEDER_PORT)]
-        # At a reset on a busy host, Linux may take the emulated timer for a broken one, and is then a
-        # hundred times slower.
+        # At a reset on a busy host, Linux was seen to take the emulated timer for a broken one, and
+        # to crawl from then on.
         options += ["--append", "no_timer_check"]
         if board := boards.of_image(image):  # the copy's name does not say it
             options += ["--board", board.name]

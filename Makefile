@@ -22,6 +22,17 @@
 #            ENGINE=leveldb|lmdb   for powerloss-replay, default leveldb
 #            CHAIN=main|regtest    for powerloss-replay, default main
 #            STATES=N, SEED=N      for powerloss-replay, default 2000 and 1
+#            BOARD_HOST=NAME[:PORT]  a node: robot tests it instead of an image in QEMU; for
+#                                  board-report, board-restore. docs/develop/board-lane.md has these
+#                                  words and what they allow
+#            BOARD_KEY=FILE        private key for its SSH (default: your agent's and your own)
+#            BOARD_POWER='COMMAND...'  command that cuts its power: `on` or `off` is put behind it,
+#                                  and a shell runs it
+#            BOARD_SERIAL=/dev/ttyX[,SPEED]  serial port with its console (default speed 115200)
+#            BOARD_FEEDER=ADDRESS[:PORT]  where it reaches this machine
+#            BOARD_MAY_WIPE=WORD   gives up its data; make robot says which word it is
+#            MINUTES=N, CUTS=N     for board-report: time under load, default 5, and power cuts,
+#                                  default 0
 MAKEFLAGS += --no-print-directory
 # Debian leaves the folders of sfdisk and mkfs out of a normal user's PATH.
 export PATH := $(value PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -38,7 +49,9 @@ export BUILDROOT FORCE
 
 # What the user says reaches the programs as it is, through the environment: in a recipe's text
 # the shell would take spaces, quotes and semicolons in it for its own, and make a dollar sign.
-WORDS := BOARD BUILDROOT CORE CORE_REV CUTS DEV DIR ENGINE CHAIN FORCE IMAGE ONLY SEED STATES SUITE
+BOARD_WORDS := BOARD_HOST BOARD_KEY BOARD_POWER BOARD_SERIAL BOARD_FEEDER BOARD_MAY_WIPE
+WORDS := BOARD BUILDROOT CORE CORE_REV CUTS DEV DIR ENGINE CHAIN FORCE IMAGE MINUTES ONLY SEED \
+	STATES SUITE $(BOARD_WORDS)
 $(foreach word,$(WORDS),$(if $(filter-out undefined,$(origin $(word))),\
 	$(eval override $(word) := $$(value $(word)))))
 # Each target exports only its own words; a program of Buildroot's may know one of the others.
@@ -49,15 +62,19 @@ verify-source core-table: override export CORE_REV := $(CORE_REV)
 test robot powerloss bench-filesystems: override export IMAGE := $(IMAGE)
 test: override export ONLY := $(ONLY)
 robot: override export SUITE := $(SUITE)
-powerloss: override export CUTS := $(CUTS)
+powerloss board-report: override export CUTS := $(CUTS)
+board-report: override export MINUTES := $(MINUTES)
+$(foreach word,$(BOARD_WORDS),$(eval robot board-report board-restore: \
+	override export $(word) := $$($(word))))
 powerloss powerloss-replay: override export SEED := $(SEED)
 powerloss-replay: override export ENGINE := $(ENGINE)
 powerloss-replay: override export CHAIN := $(CHAIN)
 powerloss-replay: override export STATES := $(STATES)
 bench-lmdb bench-leveldb bench-inputs: override export DIR := $(DIR)
 
-.PHONY: help run qemu flash check test lint unit hostile core-test functional robot powerloss \
-	powerloss-replay bench bench-filesystems bench-lmdb bench-leveldb bench-inputs chaingen profile \
+.PHONY: help run qemu flash check test lint unit hostile core-test functional robot board-report \
+	board-restore board-play powerloss powerloss-replay bench bench-filesystems bench-lmdb \
+	bench-leveldb bench-inputs chaingen profile \
 	$(BOARDS) devimage core core-tests core-edit core-patches core-table source verify-source \
 	keyword-docs bootstrap show-config legal-info clean distclean
 
@@ -109,9 +126,18 @@ core-test: bootstrap ## Bitcoin Core's unit tests on the patched source
 functional: bootstrap ## Bitcoin Core's functional tests of tests/core/functional.txt
 	@.venv/bin/python tests/run.py --only functional
 
-robot: bootstrap ## boot the image in QEMU and test it (IMAGE=, SUITE=)
+robot: bootstrap ## boot the image in QEMU and test it (IMAGE=, SUITE=), or a board (BOARD_HOST=)
 	@.venv/bin/python tests/run.py --only robot \
 		$${IMAGE:+--image "$$IMAGE"} $${SUITE:+--suite "$$SUITE"}
+
+board-report: bootstrap ## one page about a real machine, out/board/ (BOARD_HOST=, MINUTES=, CUTS=)
+	@.venv/bin/python support/board-report
+
+board-restore: bootstrap ## put back a board's own data after tests that were interrupted (BOARD_HOST=)
+	@.venv/bin/python support/board-restore
+
+board-play: devimage ## prove the board lane: QEMU plays the board (half an hour, emulated)
+	@.venv/bin/python -m pytest -q -m long tests/board
 
 powerloss: devimage ## power cuts of many machines (CUTS=200, SEED=1, IMAGE=); table in out/powerloss
 	@.venv/bin/python tests/powerloss/campaign.py $${CUTS:+--cuts "$$CUTS"} $${SEED:+--seed "$$SEED"} \

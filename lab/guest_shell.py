@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import itertools
+import shlex
 import socket
 import time
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from pathlib import Path
 from lab.paths import ROOT
 
 UNIT = ROOT / "lab/guest-shell.service"
+#: Bytes of a file in one request; the unit's shell reads a request byte by byte.
+CHUNK = 30_000
 
 
 class GuestShellError(Exception):
@@ -131,6 +134,23 @@ class GuestShell:
     def run(self, script: str, timeout: float) -> Result:
         """Runs a shell script in the guest and returns its status and output."""
         return self._request(script, timeout)
+
+    def send(self, data: bytes, path: str, timeout: float) -> None:
+        """Writes a file of the guest; its name is there at once, its text piece by piece."""
+        file, how = shlex.quote(path), ">"
+        for at in range(0, max(1, len(data)), CHUNK):
+            piece = base64.b64encode(data[at : at + CHUNK]).decode()
+            result = self.run(f"echo {piece} | base64 -d {how}{file}", timeout)
+            if result.status:
+                raise GuestShellError(f"{path} cannot be written: {result.stderr.strip()}")
+            how = ">>"
+
+    def fetch(self, path: str, timeout: float) -> bytes:
+        """Reads a file of the guest."""
+        result = self.run(f"base64 {shlex.quote(path)}", timeout)
+        if result.status:
+            raise GuestShellError(f"{path} cannot be read: {result.stderr.strip()}")
+        return base64.b64decode(result.stdout)
 
     def power_down(self) -> None:
         """Asks the guest to shut down; it may not answer any more."""

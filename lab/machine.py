@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import shutil
 import subprocess
 import tempfile
@@ -21,11 +20,12 @@ from qemu.qmp import QMPClient, QMPError
 from lab.guest_shell import GuestShell, GuestShellError
 from lab.parsing import partition_offset
 from lab.paths import ROOT
+from lab.serial_log import POWER_ON, since_power_on
+from lab.under_test import Need, UnderTest
 from lab.volatile_disk import VolatileDisk
 
 #: Files beside an image that is booted without its boot loader.
 SIDECARS = ("vmlinuz", "initrd", "cmdline")
-POWER_ON = "=== power on ==="
 
 
 def run_host(*command: str, text: str = "") -> str:
@@ -38,8 +38,8 @@ def run_host(*command: str, text: str = "") -> str:
     return result.stdout
 
 
-class Machine:
-    """One machine, off until power_on()."""
+class Machine(UnderTest):
+    """One machine, off until power_on(). It lacks nothing that a test may need."""
 
     def __init__(self) -> None:
         """Nothing runs yet, and there is no disk: see new_disk()."""
@@ -51,7 +51,26 @@ class Machine:
         """what serves the disk, if it is to lose what was not flushed"""
         # sockets need short paths, wherever the repository lies
         self.sockets = Path(tempfile.mkdtemp(prefix="cairn-"))
-        self.shell = GuestShell(self.sockets / "sh")
+        self.guest_shell = GuestShell(self.sockets / "sh")
+
+    @property
+    def shell(self) -> GuestShell:
+        """Over a port of the virtual machine's own: nothing listens for it."""
+        return self.guest_shell
+
+    @property
+    def ways_in(self) -> frozenset[str]:
+        """None."""
+        return frozenset()
+
+    @property
+    def has_feeder(self) -> bool:
+        """Whether it was given the ports of one."""
+        return "--feeder" in self.options
+
+    def lacks(self, need: Need) -> str:
+        """Nothing."""
+        return ""
 
     @property
     def image(self) -> Path:
@@ -199,5 +218,4 @@ class Machine:
 
     def serial_log(self) -> str:
         """What the serial console has shown since the last power-on, without escapes."""
-        text = self.serial.read_text(errors="replace").rpartition(POWER_ON)[2]
-        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+        return since_power_on(self.serial.read_text(errors="replace"))

@@ -162,6 +162,23 @@ def cache_mebibytes(log: str) -> int:
     return int(sum(float(cache) for cache in caches) + 0.5)
 
 
+def disk_settings(disk: str, rotational: bool) -> tuple[str, int]:
+    """Scheduler and read-ahead in KiB that a disk has by our rules of udev.
+
+    ``disk``: its folder below /sys/devices. Raises ValueError for one of no known kind.
+    """
+    name = disk.rpartition("/")[2]
+    if re.match("mmcblk[0-9]", name):
+        return "bfq", 64
+    if re.match("nvme[0-9]", name) or re.match("vd[a-z]", name):
+        return "none", 64
+    if re.match("sd[a-z]", name):
+        if "/usb" in disk:
+            return "bfq", 128
+        return "mq-deadline", 512 if rotational else 64
+    raise ValueError(f"there are no rules for the disk {name}")
+
+
 def sectors_of(extents: str, start: int, step: int = 8) -> list[int]:
     """One sector of the disk in each `step` of those that files have.
 

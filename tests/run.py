@@ -21,7 +21,8 @@ Stages, in order (each builds what it needs; all results below out/test/):
   robot       Robot Framework suites against the image booted in QEMU (out/robot/)
 
 Environment: CAIRN_TEST_UNTIL  Unix time after which no further robot test is begun; the rest
-counts as skipped. Default: none.
+counts as skipped. Default: none. BOARD_HOST  a board, on which the Robot suites run instead of in
+QEMU, see docs/develop/board-lane.md; the other words BOARD_… are about it.
 
 A stage that cannot even start (a build error, say) counts as one failure and the
 following stages still run. Exit status: 0 when nothing failed, 1 otherwise.
@@ -47,6 +48,7 @@ from pathlib import Path
 from threading import Lock
 
 from lab import boards
+from lab.board import Board, Words
 from lab.paths import OUT, ROOT
 from tests import stage_times
 from tests.doc_checks import broken_links, unlisted_paths
@@ -374,17 +376,36 @@ def functional_with(engine: str) -> Tally:
     return tally
 
 
-def left_out(image: Path) -> list[str]:
-    """Options of robot that leave out what cannot be tested on this image."""
-    board = boards.of_image(image)
+def left_out(board: boards.Board | None) -> list[str]:
+    """Options of robot that leave out what cannot be tested on an image of this board.
+
+    None: on the development image.
+    """
     if board is None:
         return ["--exclude", "buildroot"]
     # Without firmware in QEMU, the image's boot loader is not run.
     return [] if board.meta["QEMU_FIRMWARE"] else ["--exclude", "uefi"]
 
 
-def robot(options: argparse.Namespace) -> Tally:
-    """The Robot Framework suites on the image."""
+def reach(words: Words) -> list[str]:
+    """Options of robot for a board, once it was reached and has said whose image it has."""
+    try:
+        board = Board(words)
+        board.reach(540)  # as patient as the suites are with a machine that is booting
+        name = board.run("sed -n 's/^VARIANT_ID=//p' /etc/os-release").strip('"')
+        board.ssh.close()
+    except (AssertionError, ValueError) as error:
+        raise StageError(f"the board cannot be tested: {error}") from error
+    if words.feeder:
+        build("core-build", "--stock")
+    image = f"an image for {name}" if name in boards.names() else "the development image"
+    print(f"{words.host} has {image}. Each suite begins with a restart of the node.", flush=True)
+    left = left_out(boards.read(name) if name in boards.names() else None)
+    return [*left, "--variable", "IMAGE_CONF:"]
+
+
+def image_options(options: argparse.Namespace) -> list[str]:
+    """Options of robot for an image in QEMU, which is made if none is given."""
     build("core-build")
     build("core-build", "--stock")
     image = options.image
@@ -394,6 +415,15 @@ def robot(options: argparse.Namespace) -> Tally:
     image = Path(image).resolve()
     if not image.is_file():
         raise StageError(f"the image {image} does not exist; give IMAGE=FILE")
+    return ["--variable", f"IMAGE:{image}", *left_out(boards.of_image(image))]
+
+
+def robot(options: argparse.Namespace) -> Tally:
+    """The Robot Framework suites on the image, or on a board."""
+    words = Words.read(os.environ)
+    if words.host and options.image:
+        raise StageError("BOARD_HOST= and IMAGE= exclude each other: a board has its own image")
+    machine = reach(words) if words.host else image_options(options)
     target = OUT / "robot"
     shutil.rmtree(target, ignore_errors=True)
     command = [str(BIN / "robot"), "--outputdir", str(target), "--xunit", "xunit.xml"]
@@ -401,11 +431,10 @@ def robot(options: argparse.Namespace) -> Tally:
     if until := os.environ.get("CAIRN_TEST_UNTIL"):
         command += ["--listener", f"{ROOT / 'tests/robot/lib/deadline.py'}:{until}"]
     command += ["--console", "dotted" if os.environ.get("CI") else "verbose"]
-    command += ["--variable", f"IMAGE:{image}"]
     # Emulated machines were seen to take from 20 to 150 s to boot, as their host was busy. Patience
     # costs nothing unless a test fails.
     command += ["--variable", "TIMEOUT_FACTOR:3"]
-    command += left_out(image)
+    command += machine
     if options.suite:
         command += ["--suite", options.suite]
     else:
@@ -414,6 +443,7 @@ def robot(options: argparse.Namespace) -> Tally:
     subprocess.run([*command, *suites], cwd=ROOT, check=False)
     if options.image and (target / "figures.json").exists():
         # For support/image-report; another suite's figures of the same image stay.
+        image = Path(options.image).resolve()
         kept = image.parent / "figures.json"
         figures = {}
         if kept.exists() and kept.stat().st_mtime > image.stat().st_mtime:

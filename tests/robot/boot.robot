@@ -14,7 +14,12 @@ RPC Comes Up
     [Tags]    smoke
     Node Is Up
     ${seconds}=    Seconds Since Boot
-    Record Figure    boot to RPC, first boot    ${seconds}    s
+    ${boot}=    Kind Of Boot
+    Record Figure    boot to RPC, ${boot}    ${seconds}    s
+
+Chain And Pruning Are The Image's
+    [Tags]    smoke
+    Test Needs    the image's settings
     ${chain}=    Node    getblockchaininfo
     Should Be Equal    ${chain}[chain]    main
     Should Be True    ${chain}[pruned]
@@ -35,21 +40,23 @@ Data Partition Takes The Rest Of The Disk
 
 Status Screen Is On The Console
     [Tags]    smoke
-    Wait For Serial    === Cairn node cairn ===
+    ${name}=    Guest    cat /proc/sys/kernel/hostname
+    Wait For Serial    === Cairn node ${name} ===
     Wait For Serial    blocks
     Wait For Serial    settings
 
 Nobody Is Asked To Log In
     ${log}=    Serial Log
     Should Not Contain    ${log}    login:
+
+No Login Runs
     No Process Should Be Named    agetty    getty    login    sulogin
 
 Watchdog Is Asked For
     Property Should Be    ${EMPTY}    RuntimeWatchdogUSec    15s
 
 Storage Rules Are In Force
-    File Should Contain    /sys/block/vda/queue/scheduler    [none]
-    File Should Be    /sys/block/vda/queue/read_ahead_kb    64
+    Disk Should Have The Settings Of Its Kind    /var
 
 Swap Is Compressed Memory Only
     Swap Should Be On    /dev/zram0
@@ -83,4 +90,14 @@ Second Boot Keeps The Data
     ${seconds}=    Seconds Since Boot
     Record Figure    boot to RPC, second boot    ${seconds}    s
     File Should Be    /var/lib/cairn/marker    kept
+    Guest    rm /var/lib/cairn/marker
     Journal Should Not Contain    systemd-fsck@*    UNEXPECTED
+
+A Power Cut Keeps The Data
+    Write File    /var/lib/cairn/marker    kept
+    Cut Power
+    Power On
+    System Is Running
+    Node Is Up
+    File Should Be    /var/lib/cairn/marker    kept
+    Guest    rm /var/lib/cairn/marker

@@ -41,6 +41,7 @@ Root Does Not Read A File That Somebody Else Named
     Guest    rm /run/bitcoind/rpc/link
 
 The End Of The Sync Is Asked For Without Rights And Noted With Root's
+    Test Needs    data of its own
     ${before}=    Property Of    bitcoind    MainPID
     Guest Result    systemctl start cairn-sync-done
     Files Should Not Exist    /var/lib/cairn/initial-sync-done
@@ -72,11 +73,13 @@ Has Limits And Weights
     Property Should Be    bitcoind    TimeoutStartUSec    infinity
 
 Nothing Listens But The Node
+    Test Needs    the image's settings
     Nothing Else Should Listen    tcp any 8333    tcp loopback 8332    udp any 68    udp any 546
     Sockets Should Listen    tcp any 8333    tcp loopback 8332
 
 Name Servers Are The Network's Own
     [Documentation]    QEMU's restricted network names none, so nobody is asked.
+    Test Needs    a network of its own
     ${servers}=    Name Servers
     Should Be Empty    ${servers}
     ${status}=    Guest    resolvectl status --no-pager
@@ -110,6 +113,7 @@ Stops And Starts Cleanly
     Node Is Up
 
 Comes Back After It Was Killed
+    Test Needs    a crash
     ${before}=    Property Of    bitcoind    MainPID
     Guest    kill -9 ${before}
     Wait For Another Process    bitcoind    ${before}    timeout=60
@@ -119,6 +123,7 @@ Comes Back After It Was Killed
 Does Not Loop On A Damaged Database
     [Documentation]    One rebuild by itself (suite recovery) has been: this one is held back.
     [Tags]    long
+    Test Needs    data of its own
     Guest    systemctl stop bitcoind
     Note A Rebuild
     Ruin The Coins
@@ -131,6 +136,7 @@ Does Not Loop On A Damaged Database
     Wait For Serial    ! A database is damaged again
 
 Reindex Repairs It
+    Test Needs    data of its own
     Shut Down
     Put Node Conf    reindex=1\n
     Power On
@@ -139,6 +145,7 @@ Reindex Repairs It
 
 Reindex Is Carried Out Once
     [Documentation]    The line may stay in node.conf: the next boot does not start over.
+    Test Needs    data of its own
     Reboot
     Node Is Up
     Journal Should Not Contain    bitcoind    Wiping L

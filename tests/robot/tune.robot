@@ -1,13 +1,14 @@
 *** Settings ***
 Documentation     What node-tune chooses is what bitcoind uses.
 Resource          resources/node.resource
+Suite Setup       Start VM    tune    memory=1024
 Suite Teardown    Kill VM
 
 *** Test Cases ***
 Finds What Is There
     [Tags]    smoke
-    Start VM    tune    memory=1024
     Node Is Up
+    Test Needs    hardware of its own
     ${text}=    Guest    node-tune --explain
     ${total}=    Total Memory
     Should Contain    ${text}    found: ${total} MiB RAM, 2 cores, virtio (vda,
@@ -17,6 +18,7 @@ Finds What Is There
     Files Should Not Exist    /var/lib/cairn/probe/result
 
 Bitcoind Uses The Values
+    Test Needs    the image's settings
     ${dbcache}=    Tuned    dbcache
     ${cache}=    Cache In Use
     Should Be Equal As Integers    ${cache}    ${dbcache}
@@ -27,9 +29,11 @@ Bitcoind Uses The Values
     Mempool Limit Should Be    ${mempool}
 
 A Small Disk Is Reported
+    Test Needs    hardware of its own
     Wait For Serial    use a disk of 32 GB or more
 
 Cache Shrinks After The Initial Sync
+    Test Needs    data of its own
     ${before}=    Tuned    dbcache
     Guest    touch /var/lib/cairn/initial-sync-done
     Guest    systemctl restart bitcoind

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from lab import paths
-from lab.machine import POWER_ON, Machine
+from lab.machine import Machine
 from lab.paths import ROOT
+from lab.serial_log import POWER_ON
 from tests.run import tracked
 from tests.style_checks import python_files
 

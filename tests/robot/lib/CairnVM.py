@@ -1,8 +1,9 @@
-"""Robot Framework library: boots an image in QEMU and reaches into it.
+"""Robot Framework library: starts the machine under test and reaches into it.
 
-A machine (lab/machine.py) is the image copied (sparsely) to out/robot/vm/NAME. Only one machine
-runs at a time. Times are in seconds; time-outs are for emulation (TCG) and are multiplied by
-TIMEOUT_FACTOR (Robot variable, default 1).
+The machine is a virtual one (lab/machine.py), the image copied (sparsely) to out/robot/vm/NAME, of
+which one runs at a time; or it is a board (lab/board.py). A test that needs what the machine has
+not is skipped, with the reason. Times are in seconds; time-outs are for emulation (TCG) and are
+multiplied by TIMEOUT_FACTOR (Robot variable, default 1).
 """
 
 from __future__ import annotations
@@ -16,15 +17,32 @@ from robot.api import logger
 from robot.api.deco import keyword, library
 
 from lab import boards
+from lab.board import Board
 from lab.guest_shell import GuestShellError, Result, kernel_options
 from lab.paths import ROOT
+from lab.under_test import Need
 from lab.volatile_disk import VolatileDisk
-from tests.robot.lib.session import said, session
+from tests.robot.lib.session import needs_of, said, session
 
 
 @library(scope="GLOBAL", auto_keywords=False)
 class CairnVM:
-    """Power, cable, disk, console and shell of one virtual node."""
+    """Power, cable, disk, console and shell of one node."""
+
+    @keyword
+    def test_needs(self, *needs: str) -> None:
+        """Skips the test, with the reason, if the machine has not what it needs.
+
+        ``needs``: words of lab/under_test.py that no other keyword of the test stands for: a
+        network of its own, data of its own, the image's settings, a crash. A virtual machine has
+        all of them.
+
+        Fails if there is no such word.
+
+        Example:
+        | Test Needs    the image's settings    a crash
+        """
+        session.need(*(Need(need) for need in needs))
 
     # -- power -----------------------------------------------------------------------
 
@@ -46,6 +64,9 @@ class CairnVM:
     ) -> None:
         """Starts a fresh copy of the image; one that still runs is ended first.
 
+        A board is restarted as it is. With ``node_conf`` or ``feeder`` its owner's data must have
+        been given up; with one of the options ``memory`` to ``lies`` the suite is skipped.
+
         ``name``: of its folder in out/robot/vm. ``node_conf``: text of node.conf, default the
         image's own file. ``memory``: MiB, default 1024. ``smp``: processors, default 2.
         ``disk_size``: what the disk grows to, with a unit as in truncate(1), default 8G.
@@ -62,10 +83,23 @@ class CairnVM:
         | Start VM    tune2    dbcache=123\\n    memory=2048
         """
         self.kill_vm()
+        if isinstance(session.machine, Board):
+            if volatile or lies:
+                session.need(Need.DISK)
+            if (memory, smp, disk_size) != (1024, 2, "8G"):
+                session.need(Need.HARDWARE)
+            if feeder is not None:
+                session.need(Need.FEEDER)
+            if node_conf:
+                session.need(*needs_of(node_conf))
+            ports = [int(port) for port in str(feeder or "").split()]
+            session.machine.begin(node_conf or None, ports, session.seconds(180))
+            self.power_on(wait)
+            return
         image = Path(session.variable("IMAGE", str(ROOT / "out/devimage/cairn-dev.img"))).resolve()
         if not image.is_file():
             raise AssertionError(f"the image {image} does not exist; run 'make devimage'")
-        machine = session.machine
+        machine = session.virtual
         machine.new_disk(image, ROOT / "out/robot/vm" / name, disk_size)
         options = ["--memory", str(memory), "--smp", str(smp)]
         board = boards.of_image(image)
@@ -82,6 +116,18 @@ class CairnVM:
         if node_conf is not None:
             self.put_node_conf(node_conf)
         self.power_on(wait)
+
+    @keyword
+    def kind_of_boot(self) -> str:
+        """What the boot of `Start VM` is called in a figure's name.
+
+        Returns ``first boot``, which makes the data partition; on a board that is not given up,
+        ``boot of a used disk``.
+
+        Example:
+        | ${boot}=    Kind Of Boot
+        """
+        return "boot of a used disk" if session.machine.lacks(Need.DISK) else "first boot"
 
     @keyword
     def power_on(self, wait: bool = True) -> None:
@@ -112,14 +158,15 @@ class CairnVM:
         | Wait Until It Answers
         """
         session.machine.wait(session.seconds(180))
-        if "--feeder" in session.machine.options:
+        if session.machine.has_feeder:
             session.run("systemctl stop cairn-sync-done.timer")
 
     @keyword
     def shut_down(self) -> None:
         """Shuts the guest down cleanly and waits until the machine is off.
 
-        Fails if it is not after 180 s.
+        A board goes on until it is switched on again, which restarts it then. Fails if the machine
+        is not off after 180 s.
 
         Example:
         | Shut Down
@@ -146,11 +193,12 @@ class CairnVM:
         drop-all, drop-some, reorder or torn, see lab/volatile_cache.py; returns what did. On others
         all survives that the guest had handed to the disk, because the host's page cache keeps it.
 
-        Fails if no machine runs.
+        Fails if no machine runs. Skips the test on a board without a command for its power.
 
         Example:
         | Cut Power    torn
         """
+        session.need(Need.POWER)
         outcome = session.machine.cut(policy)
         logger.info(f"cut: {outcome}")
         return outcome
@@ -170,6 +218,7 @@ class CairnVM:
         Example:
         | ${said}=    Cut Power During    systemctl restart bitcoind    4.5    torn
         """
+        session.need(Need.POWER)
         finished: list[str] = []
         deadline = time.monotonic() + session.seconds(seconds)
         while (rest := deadline - time.monotonic()) > 0:
@@ -187,6 +236,8 @@ class CairnVM:
     def kill_vm(self) -> None:
         """Ends the machine, if one runs. For teardowns.
 
+        A board gets back its owner's data, if they were set aside, and runs on.
+
         Example:
         | Kill VM
         """
@@ -203,7 +254,8 @@ class CairnVM:
         Example:
         | Plug Cable
         """
-        session.machine.plug_cable(plugged, session.seconds(20))
+        session.need(Need.NETWORK)
+        session.virtual.plug_cable(plugged, session.seconds(20))
 
     @keyword
     def pull_cable(self) -> None:
@@ -230,7 +282,8 @@ class CairnVM:
         Example:
         | Break Disk    write    28
         """
-        session.machine.break_disk(kind, errno, sectors or [])
+        session.need(Need.DISK)
+        session.virtual.break_disk(kind, errno, sectors or [])
 
     @keyword
     def let_disk_lie(self, lies: bool = True) -> None:
@@ -241,8 +294,9 @@ class CairnVM:
         Example:
         | Let Disk Lie
         """
-        assert session.machine.volatile, "the machine has no volatile disk"
-        session.machine.volatile.ask(f"lies {'yes' if lies else 'no'}")
+        session.need(Need.DISK)
+        assert session.virtual.volatile, "the machine has no volatile disk"
+        session.virtual.volatile.ask(f"lies {'yes' if lies else 'no'}")
 
     @keyword
     def erase_data_partition(self) -> None:
@@ -255,7 +309,8 @@ class CairnVM:
         | Cut Power
         | Erase Data Partition
         """
-        session.machine.erase_data_partition()
+        session.need(Need.DISK)
+        session.virtual.erase_data_partition()
 
     @keyword
     def put_node_conf(self, text: str) -> None:
@@ -266,6 +321,7 @@ class CairnVM:
         Example:
         | Put Node Conf    prune=2000\\nmaxconnections=11\\n
         """
+        session.need(*needs_of(text))
         hexadecimal = text.startswith("hex:")
         session.machine.put_node_conf(bytes.fromhex(text[4:]) if hexadecimal else text.encode())
 
@@ -278,7 +334,8 @@ class CairnVM:
         Example:
         | Delete Node Conf
         """
-        session.machine.delete_node_conf()
+        session.need(Need.DISK)
+        session.virtual.delete_node_conf()
 
     # -- shell -----------------------------------------------------------------------
 
@@ -340,6 +397,7 @@ class CairnVM:
         Example:
         | ${console}=    Serial Log
         """
+        session.need(Need.CONSOLE)
         return session.machine.serial_log()
 
     @keyword

@@ -10,6 +10,7 @@ import time
 from robot.api.deco import keyword, library
 
 from lab.parsing import sectors_of
+from lab.under_test import Need
 from tests.robot.lib.session import ERRORS, session
 
 DATA = "/var/lib/bitcoind"
@@ -72,6 +73,7 @@ class Damage:
         Example:
         | Flip Bits In    chainstate/lmdb/data.mdb
         """
+        session.need(Need.DATA)
         session.run("systemctl stop bitcoind")
         output = session.run(FLIP.format(folder=DATA, files=" ".join(files)))
         if "flipped" not in output:
@@ -88,6 +90,7 @@ class Damage:
         Example:
         | Ruin The Coins
         """
+        session.need(Need.DATA)
         session.run(RUIN.format(folder=f"{DATA}/chainstate"))
 
     @keyword
@@ -97,6 +100,7 @@ class Damage:
         Example:
         | Note A Rebuild
         """
+        session.need(Need.DATA)
         session.run("printf 'begun=%s\\nwhat=x\\n' $(date +%s) >/var/lib/cairn/rebuild")
 
     @keyword
@@ -110,6 +114,7 @@ class Damage:
         Example:
         | ${sectors}=    Sectors Of Files    /var/lib/bitcoind/chainstate/*.ldb
         """
+        session.need(Need.DISK)
         start = int(session.run(f"cat /sys/class/block/{partition}/start"))
         sectors = sectors_of(session.run(f"filefrag -e -b512 {pattern}"), start)
         if not sectors:
@@ -129,6 +134,7 @@ class Damage:
         | Power On    wait=False
         | ${end}=    What The Boot Ends In
         """
+        session.need(Need.CONSOLE)
         for _ in range(60):
             time.sleep(5)
             console = session.machine.serial_log()

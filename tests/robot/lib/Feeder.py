@@ -13,6 +13,7 @@ from robot.api.deco import keyword, library
 
 from lab.machine import run_host
 from lab.paths import ROOT
+from lab.under_test import Need
 from tests.robot.lib import script_blocks
 from tests.robot.lib.session import session
 
@@ -31,6 +32,7 @@ class Feeder:
     """Start, stop and questions."""
 
     def _start(self, directory: Path, port: int, network: str, *more: str) -> None:
+        session.need(Need.FEEDER)
         options = ["--dir", str(directory), "--port", str(port), "--network", network]
         session.feeder_options = options
         run_host(str(ROOT / "support/feeder"), "start", *options, *more)

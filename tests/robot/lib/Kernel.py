@@ -11,6 +11,7 @@ import shlex
 from robot.api.deco import keyword, library
 
 from lab.parsing import (
+    disk_settings,
     jemalloc_option,
     kernel_options_lost,
     kibibytes,
@@ -134,6 +135,28 @@ class Kernel:
         files = (ROOT / "board" / name / "kernel.config" for name in ("common", board))
         wanted = "".join(file.read_text() for file in files)
         return kernel_options_lost(wanted, session.run("zcat /proc/config.gz"))
+
+    @keyword
+    def disk_should_have_the_settings_of_its_kind(self, path: str) -> None:
+        """The disk that holds a mount point has the scheduler and read-ahead that are ours for it.
+
+        They are those of 60-cairn-storage.rules, which judges by the kernel's name and the bus.
+        Fails if they are others, if nothing is mounted there, or if the disk is of no known kind.
+
+        Example:
+        | Disk Should Have The Settings Of Its Kind    /var
+        """
+        number = session.run(f"awk '$5 == \"{path}\" {{ print $3 }}' /proc/self/mountinfo")
+        if not number:
+            raise AssertionError(f"nothing is mounted on {path}")
+        partition = session.run(f"readlink -f /sys/dev/block/{number}")
+        disk = partition.rpartition("/")[0]
+        read = f"cd {shlex.quote(disk)}/queue && cat rotational scheduler read_ahead_kb"
+        rotational, schedulers, ahead = session.run(read).splitlines()
+        wanted = disk_settings(disk, rotational == "1")
+        found = (re.sub(r".*\[(.*)\].*", r"\1", schedulers), int(ahead))
+        if found != wanted:
+            raise AssertionError(f"{disk} has {found}, not {wanted}")
 
     @keyword
     def forget_cached_files(self) -> None:

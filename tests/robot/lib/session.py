@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import shlex
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from robot.api import logger
+from robot.api import SkipExecution, logger
 from robot.libraries.BuiltIn import BuiltIn
 
+from lab.board import Board, Words
 from lab.guest_shell import GuestShellError, Result
 from lab.machine import Machine, run_host
 from lab.paths import ROOT
+from lab.set_aside import is_machines
+from lab.under_test import Need, UnderTest
 
 T = TypeVar("T")
 #: What a question to the guest raises if it is answered with an error, or not at all.
@@ -57,6 +61,14 @@ def said(result: Result) -> str:
     return (result.stderr or result.stdout).strip()
 
 
+def needs_of(node_conf: str) -> list[Need]:
+    """What a machine must have that gets this text as its node.conf, see `Put Node Conf`."""
+    lines = [line for line in node_conf.splitlines() if is_machines(line)]
+    if node_conf.startswith("hex:") or any(line.startswith("filesystem=") for line in lines):
+        return [Need.DISK]
+    return [Need.DATA, *([Need.NETWORK] if lines else [])]
+
+
 class Session:
     """One machine and one feeder."""
 
@@ -66,9 +78,22 @@ class Session:
         self.figures: dict[str, dict[str, float | str]] = {}
 
     @functools.cached_property
-    def machine(self) -> Machine:
-        """The machine; it has a folder for its sockets from the first use on."""
-        return Machine()
+    def machine(self) -> UnderTest:
+        """The machine: a board if BOARD_HOST= names one, otherwise a virtual one."""
+        words = Words.read(os.environ)
+        return Board(words) if words.host else Machine()
+
+    @property
+    def virtual(self) -> Machine:
+        """The virtual machine, for what only such a one can do; `need` comes before."""
+        assert isinstance(self.machine, Machine), "this is no virtual machine"
+        return self.machine
+
+    def need(self, *needs: Need) -> None:
+        """Skips the test, with the reason, if the machine lacks one of these."""
+        for need in needs:
+            if reason := self.machine.lacks(need):
+                raise SkipExecution(f"it needs {need.value}: {reason}")
 
     @staticmethod
     def variable(name: str, default: str) -> str:

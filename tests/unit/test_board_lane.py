@@ -1,0 +1,490 @@
+"""The board lane without a board: SSH, the serial port, what is set aside, what a board lacks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from robot.api import SkipExecution
+
+from lab import set_aside
+from lab.board import Board, Forwarder, Words
+from lab.guest_shell import GuestShellError, Result
+from lab.machine import Machine
+from lab.serial_log import SerialLog, open_port
+from lab.ssh_shell import Host, SshShell, reason, remote_command
+from lab.under_test import Need
+from tests.robot.lib.session import Session, needs_of
+from tests.shared.commands import program
+
+OWN = """\
+# a node
+hostname=attic
+sshkey=ssh-ed25519 AAAA= you   # mine
+ip=192.168.1.50/24
+dns=192.168.1.1
+dns=0
+proxy=192.168.1.60:9050
+[signet]
+prune=550
+"""
+
+
+# -- words ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "port"),
+    [
+        ("attic", "attic", 22),
+        ("attic.local:2222", "attic.local", 2222),
+        ("192.168.1.50", "192.168.1.50", 22),
+        ("fe80::1", "fe80::1", 22),
+        ("[fe80::1%eth0]:2222", "fe80::1%eth0", 2222),
+    ],
+)
+def test_host(text: str, name: str, port: int) -> None:
+    """A name or an address of either kind, with or without a port; written with it."""
+    host = Host.parse(text)
+    assert (host.name, host.port) == (name, port)
+    assert Host.parse(str(host)) == host
+    assert Host.parse(text, 8333).port == (8333 if port == 22 else port)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "root@attic", "a b", "-oProxyCommand=x", "attic:0", "a:99999"]
+)
+def test_no_host(text: str) -> None:
+    """What ssh would take for something else, or nobody can reach."""
+    with pytest.raises(ValueError):
+        Host.parse(text)
+
+
+def test_words() -> None:
+    """A blank word is none."""
+    words = Words.read({"BOARD_HOST": "attic", "BOARD_POWER": " relay 3 ", "BOARD_KEY": " "})
+    assert words == Words(host="attic", power="relay 3")
+
+
+# -- SSH -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SshShell:
+    """A client whose `ssh` runs the command on this machine, with a socket as the real one's."""
+    body = """\
+socket='' last=''
+for word; do
+	case $word in ControlPath=*) socket=${word#ControlPath=} ;; esac
+	last=$word
+done
+case " $* " in
+*" ControlMaster=yes "*)
+	[ ! -e "$REFUSE" ] || { cat "$REFUSE" >&2; exit 255; }
+	: >"$socket"
+	exec sleep 60
+	;;
+esac
+[ -e "$socket" ] || exit 255
+exec sh -c "$last"
+"""
+    program(tmp_path / "bin/ssh", body)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    monkeypatch.setenv("REFUSE", str(tmp_path / "refuse"))
+    return SshShell(Host("attic"), known_hosts=tmp_path / "known hosts")
+
+
+def test_ssh_runs_scripts(ssh: SshShell) -> None:
+    """Status and output as they are; whatever is quoted; no input."""
+    assert ssh.run("echo 'it''s' \"$((1 + 1))\"; echo x >&2; exit 3", 20) == Result(
+        3, "its 2\n", "x\n"
+    )
+    assert ssh.run("cat; exit 0", 20) == Result(0, "", "")
+    # 255 is what the client says when it has no connection
+    assert ssh.run("exit 255", 20).status == 254
+    assert ssh.connected()
+    ssh.close()
+    assert not ssh.connected()
+
+
+def test_ssh_files(ssh: SshShell, tmp_path: Path) -> None:
+    """Bytes as they are, in a path that is not."""
+    data = bytes(range(256)) * 5000
+    path = str(tmp_path / "it's a file")
+    ssh.send(data, path, 20)
+    assert ssh.fetch(path, 20) == data
+    with pytest.raises(GuestShellError, match="cannot be read"):
+        ssh.fetch(f"{path}.none", 20)
+    ssh.close()
+
+
+def test_ssh_says_why(ssh: SshShell, tmp_path: Path) -> None:
+    """A key that is not accepted, another host key, an answer that does not come."""
+    (tmp_path / "refuse").write_text("root@attic: Permission denied (publickey).\n")
+    with pytest.raises(GuestShellError, match="does not accept the key"):
+        ssh.run("true", 20)
+    (tmp_path / "refuse").write_text("@ REMOTE HOST IDENTIFICATION HAS CHANGED! @\nx\n")
+    with pytest.raises(GuestShellError, match="host key is another one"):
+        ssh.wait(0)
+    (tmp_path / "refuse").unlink()
+    with pytest.raises(GuestShellError, match="no answer after 1 s"):
+        ssh.run("sleep 5", 1)
+    ssh.close()
+    assert reason("") == "the client said nothing"
+
+
+def test_ssh_notices_the_end(ssh: SshShell) -> None:
+    """A connection that has ended is made again by the next request."""
+    ssh.run("true", 20)
+    assert ssh.master is not None
+    ssh.master.kill()
+    ssh.wait_for_the_end(20)
+    assert not ssh.connected()
+    assert ssh.run("echo again", 20).stdout == "again\n"
+    ssh.close()
+
+
+def test_remote_command_does_without_the_shell_of_root() -> None:
+    """It is one line for any shell, and what it runs is sh."""
+    done = subprocess.run(
+        ["bash", "-c", remote_command("printf %s 'a\nb'; exit 7")], check=False, capture_output=True
+    )
+    assert (done.returncode, done.stdout) == (7, b"a\nb")
+
+
+# -- the serial port -----------------------------------------------------------------
+
+
+def test_serial_port(tmp_path: Path) -> None:
+    """What comes is in the log, from the last start on; a port that comes back is read again."""
+    near, far = os.openpty()
+    link = tmp_path / "serial"
+    link.symlink_to(os.ttyname(far))
+    log = SerialLog(str(link), tmp_path / "log/serial.log")
+    log.start()
+    os.write(near, b"before\r\n")
+    wait_for(log, "before")
+    log.mark()
+    os.write(near, b"\x1b[1mafter\x1b[0m\r\n")
+    wait_for(log, "after")
+    assert "before" not in log.text()
+    os.close(far)
+    os.close(near)
+    near, far = os.openpty()
+    link.unlink()
+    link.symlink_to(os.ttyname(far))
+    deadline = time.monotonic() + 20
+    while "again" not in log.text() and time.monotonic() < deadline:
+        os.write(near, b"again\r\n")
+        time.sleep(0.1)
+    assert "again" in log.text()
+    log.stop()
+    os.close(far)
+    os.close(near)
+
+
+def wait_for(log: SerialLog, words: str) -> None:
+    """At most 20 s."""
+    deadline = time.monotonic() + 20
+    while words not in log.text() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert words in log.text()
+
+
+def test_no_serial_port(tmp_path: Path) -> None:
+    """None there, or a speed that no port has."""
+    with pytest.raises(OSError):
+        SerialLog(str(tmp_path / "none"), tmp_path / "log").start()
+    with pytest.raises(ValueError, match="115200 is the usual one"):
+        open_port("/dev/null,fast")
+
+
+# -- what is set aside ---------------------------------------------------------------
+
+
+class Node:
+    """A made-up node's folders, and commands that would do something to this machine."""
+
+    def __init__(self, root: Path) -> None:
+        """With wallets, what scripts remember, and node.conf."""
+        self.root = root
+        for path, text in {
+            "var/lib/bitcoind/wallets/savings": "keys",
+            "var/lib/bitcoind/chainstate/CURRENT": "old",
+            "var/lib/cairn/ssh/key": "host",
+            "var/lib/cairn/health/counts": "counts",
+            "var/lib/cairn/prune.main": "0",
+            "var/lib/cairn/.hidden": "h",
+            "boot/node.conf": OWN,
+        }.items():
+            file = root / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        for name in ("systemctl", "mount", "sync"):
+            program(root / "bin" / name, f'echo "{name} $*" >>{root}/asked')
+        program(root / "bin/df", "printf 'x\\n/dev/x 9 9 %s 9 /var\\n' ${FREE:-99999}")
+
+    def run(self, script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """With these folders in the place of /var/lib and /boot."""
+        for folder in ("/var/lib", "/boot"):
+            script = script.replace(folder, f"{self.root}{folder}")
+        path = f"{self.root}/bin:{os.environ['PATH']}"
+        shell = shutil.which("dash") or "sh"
+        return subprocess.run(
+            [shell, "-c", script],
+            check=False,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PATH": path, **environment},
+        )
+
+    def files(self) -> dict[str, str]:
+        """All files below the folders, with their text."""
+        return {
+            str(file.relative_to(self.root)): file.read_text()
+            for folder in ("var", "boot")
+            for file in (self.root / folder).rglob("*")
+            if file.is_file()
+        }
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    """One."""
+    return Node(tmp_path / "node")
+
+
+def test_take_and_back(node: Node) -> None:
+    """All is as before; in between nothing of the owner's is where the tests work."""
+    before = node.files()
+    assert node.run(set_aside.TAKE).returncode == 0
+    assert "systemctl stop" in (node.root / "asked").read_text().splitlines()[0]
+    during = node.files()
+    assert during["var/lib/cairn/ssh/key"] == "host"
+    assert during["var/lib/cairn-aside/bitcoind/wallets/savings"] == "keys"
+    assert not [name for name in during if name.startswith("var/lib/bitcoind")]
+    assert sorted(name for name in during if name.startswith("var/lib/cairn/")) == [
+        "var/lib/cairn/health/counts",
+        "var/lib/cairn/ssh/key",
+    ]
+    # what tests leave
+    (node.root / "var/lib/bitcoind/wallets").mkdir(parents=True)
+    (node.root / "var/lib/bitcoind/wallets/purse").write_text("test")
+    (node.root / "var/lib/cairn/rebuild").write_text("now")
+    (node.root / "new.conf").write_text("networkactive=0\n")
+    assert node.run(set_aside.write_conf(str(node.root / "new.conf"))).returncode == 0
+    assert (node.root / "boot/node.conf").read_text() == "networkactive=0\n"
+    assert node.run(set_aside.back(keep=False)).returncode == 0
+    assert node.files() == before
+
+
+def test_back_deletes_nothing_after_an_interruption(node: Node) -> None:
+    """Somebody may have used the node since: a wallet of that time is kept."""
+    before = node.files()
+    node.run(set_aside.TAKE)
+    (node.root / "var/lib/bitcoind/wallets").mkdir(parents=True)
+    (node.root / "var/lib/bitcoind/wallets/new").write_text("money")
+    assert node.run(set_aside.back(keep=True)).returncode == 0
+    after = node.files()
+    assert after.pop("var/lib/cairn-aside.tests/bitcoind/wallets/new") == "money"
+    assert after == before
+
+
+@pytest.mark.parametrize("at", ["cairn-aside.new/bitcoind", "cairn-aside.new/cairn"])
+def test_take_that_was_cut_off(node: Node, at: str) -> None:
+    """Half of it is aside: nothing is taken once more, and the whole comes back."""
+    before = node.files()
+    broken = set_aside.TAKE.replace("sync\nmv $aside.new $aside\nsync\n", "exit 9\n")
+    if at.endswith("cairn"):
+        broken = broken.replace("mv /var/lib/bitcoind $aside.new/bitcoind\n", "exit 9\n")
+    assert node.run(broken).returncode == 9
+    again = node.run(set_aside.TAKE)
+    assert again.returncode == 1 and "already" in again.stderr
+    assert node.run(set_aside.back(keep=True)).returncode == 0
+    assert node.files() == before
+
+
+def test_take_refuses(node: Node) -> None:
+    """Without room, or without a node.conf to keep: nothing is changed."""
+    before = node.files()
+    done = node.run(set_aside.TAKE, FREE="100")
+    assert done.returncode == 1 and "only 100 MiB are free" in done.stderr
+    assert node.run(set_aside.back(keep=True)).returncode == 1
+    (node.root / "boot/node.conf").unlink()
+    assert node.run(set_aside.TAKE).returncode == 1
+    assert node.files() == {name: text for name, text in before.items() if "boot" not in name}
+    assert not (node.root / "asked").exists()
+
+
+def test_conf_for_tests() -> None:
+    """The way in stays; nothing else of the owner's; no network unless the tests name a peer."""
+    text = set_aside.conf_for_tests(OWN, "prune=550\n[regtest]\nprune=1\n")
+    assert text.splitlines() == [
+        "hostname=attic",
+        "sshkey=ssh-ed25519 AAAA= you   # mine",
+        "ip=192.168.1.50/24",
+        "dns=192.168.1.1",
+        "networkactive=0",
+        "prune=550",
+        "[regtest]",
+        "prune=1",
+    ]
+    assert "networkactive" not in set_aside.conf_for_tests(OWN, "connect=10.0.2.100:8333\n")
+    assert set_aside.settings_of(OWN) == {"dns", "proxy", "prune"}
+    assert set_aside.settings_of("#prune=1\n\nsshkey=ssh-ed25519 AAAA= x\n") == set()
+
+
+# -- what a board lacks --------------------------------------------------------------
+
+
+class Answers:
+    """A shell that answers by what is in the script."""
+
+    def __init__(self, **said: str) -> None:
+        """``number``: the serial number; ``conf``: node.conf."""
+        self.said = said
+
+    def run(self, script: str, timeout: float) -> Result:
+        """As the board would."""
+        answer = self.said.get("number" if "serial-number" in script else "conf", "")
+        return Result(0, answer, "")
+
+
+def board(monkeypatch: pytest.MonkeyPatch, words: Words, **said: str) -> Board:
+    """One that answers so."""
+    made = Board(words)
+    monkeypatch.setattr(made.ssh, "run", Answers(**said).run)
+    return made
+
+
+def test_lacks_nearly_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the owner does not say is not done. A virtual machine lacks nothing."""
+    bare = board(monkeypatch, Words(host="attic"), number="10000000abcdef", conf=OWN)
+    assert [need for need in Need if not bare.lacks(need)] == []
+    assert "BOARD_MAY_WIPE='10000000abcdef'" in bare.lacks(Need.DATA)
+    assert "dns, proxy, prune" in bare.lacks(Need.SETTINGS)
+    machine = Machine()
+    assert [need for need in Need if machine.lacks(need)] == []
+
+
+def test_lacks_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each word allows what it is for; never another disk, hardware, or network."""
+    words = Words(
+        host="attic", power="p", serial="/dev/null", feeder="10.0.0.2", may_wipe="10000000abcdef"
+    )
+    full = board(monkeypatch, words, number="10000000abcdef", conf="sshkey=ssh-ed25519 A b\n")
+    never = [need for need in Need if full.lacks(need)]
+    assert never == [Need.DISK, Need.HARDWARE, Need.NETWORK]
+
+
+@pytest.mark.parametrize(
+    ("number", "word", "given_up"),
+    [
+        ("10000000abcdef", "10000000abcdef", True),
+        ("10000000abcdef", "yes", False),
+        ("10000000abcdef", "10000000abcde0", False),
+        ("", "yes", True),
+        ("", "true", False),
+        ("a'b", "yes", True),
+    ],
+)
+def test_consent_is_for_one_machine(
+    monkeypatch: pytest.MonkeyPatch, number: str, word: str, given_up: bool
+) -> None:
+    """The word of another machine gives nothing up; one without a number has the word yes."""
+    made = board(monkeypatch, Words(host="attic", may_wipe=word), number=number)
+    assert (made.lacks(Need.DATA) == "") == given_up
+
+
+def test_needs_of_node_conf() -> None:
+    """A text that would cut the way off, or make another file system, is for a virtual machine."""
+    assert needs_of("prune=550\n") == [Need.DATA]
+    assert needs_of("hostname=x\nip=10.0.2.77/24\n") == [Need.DATA, Need.NETWORK]
+    assert needs_of("filesystem=f2fs\n") == [Need.DISK]
+    assert needs_of("hex:7f45") == [Need.DISK]
+
+
+def test_skip_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test's log has the need and the reason."""
+    session = Session()
+    monkeypatch.setattr(
+        Session, "machine", property(lambda _: board(monkeypatch, Words(host="attic")))
+    )
+    with pytest.raises(SkipExecution, match="the power switch: BOARD_POWER= names no command"):
+        session.need(Need.POWER)
+
+
+def test_feeder_of_node_conf(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its place on QEMU's network is replaced; one peer a port."""
+    made = board(monkeypatch, Words(host="attic", feeder="192.168.1.7"))
+    made.ports = [18660, 18661]
+    text = "connect=10.0.2.100:8333\nconnect=10.0.2.100:8334\nbind=10.0.2.15\n"
+    assert made.with_feeder(text) == (
+        "connect=192.168.1.7:18660\nconnect=192.168.1.7:18661\nbind=10.0.2.15\n"
+    )
+    made.words = Words(host="attic", feeder="[fd00::7]:9000")
+    assert made.with_feeder("connect=10.0.2.100:8334") == "connect=[fd00::7]:9001"
+
+
+def test_forwarder() -> None:
+    """Connections of the board are handed on, others are not taken."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        inner = server.getsockname()[1]
+        with socket.socket() as free:
+            free.bind(("127.0.0.2", 0))
+            outer = free.getsockname()[1]
+        for client, taken in (("127.0.0.1", True), ("10.9.8.7", False)):
+            forwarder = Forwarder("127.0.0.2", [(outer, inner)], client)
+            assert reaches("127.0.0.2", outer, server) is taken
+            forwarder.stop()
+    # somebody else's address: nothing is listened on
+    assert Forwarder("192.0.2.1", [(outer, inner)], "127.0.0.1").processes == []
+
+
+def reaches(address: str, port: int, server: socket.socket) -> bool:
+    """Whether a connection to the first comes out at the second."""
+    server.settimeout(2)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with socket.socket() as client:
+            client.bind(("127.0.0.1", 0))
+            try:
+                client.connect((address, port))
+            except ConnectionRefusedError:  # socat has not begun
+                time.sleep(0.1)
+                continue
+            try:
+                server.accept()[0].close()
+            except TimeoutError:
+                return False
+            return True
+    return False
+
+
+def test_power_command(tmp_path: Path) -> None:
+    """A shell runs it, with the state as its last word; its failure is told."""
+    said = tmp_path / "it is"
+    made = Board(Words(host="attic", power=f"printf '%s|' relay \"it's 3\" >'{said}'"))
+    made.switch("off")
+    assert said.read_text() == "relay|it's 3|off|"
+    # the example of docs/develop/board-lane.md, for a word in the middle of another one
+    inner = f"printf %s relay/\\$1/x >'{said}'"
+    made.words = Words(host="attic", power=f'sh -c "{inner}" relay')
+    made.switch("on")
+    assert said.read_text() == "relay/on/x"
+    made.words = Words(host="attic", power="echo no relay >&2; exit 4; #")
+    with pytest.raises(AssertionError, match=r"failed \(4\): no relay"):
+        made.switch("on")
+
+
+def test_no_key(tmp_path: Path) -> None:
+    """A file that is not there is told before anything is tried."""
+    with pytest.raises(ValueError, match="BOARD_KEY: there is no file"):
+        Board(Words(host="attic", key=str(tmp_path / "none")))

@@ -135,6 +135,15 @@ class Machine(UnderTest):
             raise AssertionError("the guest did not shut down") from error
         self.kill()  # ended already; its disk has not
 
+    def ends(self, seconds: float) -> None:
+        """Waits at most so long until it ends by itself, which a reset makes it do."""
+        assert self.process, "no machine runs"
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired as error:
+            raise AssertionError("the machine has not been reset") from error
+        self.kill()  # ended already; its disk has not
+
     def cut(self, policy: str) -> dict[str, Any]:
         """Ends it between two instructions; what became of unflushed writes, if volatile.
 

@@ -60,6 +60,8 @@ class CairnVM:
         lies: bool = False,
         screen: bool = False,
         measured: bool = False,
+        bus: str = "",
+        watchdog: str = "",
         wait: bool = True,
     ) -> None:
         """Starts a fresh copy of the image; one that still runs is ended first.
@@ -75,6 +77,8 @@ class CairnVM:
         ``lies``: it ignores flushes. ``screen``: the status screen is also drawn on tty1.
         ``measured``: the disk is of a kind that cairn-probe measures: on USB, or SCSI for the
         development image, whose kernel knows no USB; default a virtio disk, which it does not.
+        ``bus``: how the disk is attached, ``nvme`` or ``usb``; default virtio. ``watchdog``: QEMU's
+        name of a watchdog device; default none.
         ``wait``: until its shell answers, see `Wait Until It Answers`; default yes.
 
         Fails if there is no image (Robot variable IMAGE), or if the guest does not come up.
@@ -86,7 +90,7 @@ class CairnVM:
         if isinstance(session.machine, Board):
             if volatile or lies:
                 session.need(Need.DISK)
-            if (memory, smp, disk_size) != (1024, 2, "8G"):
+            if bus or watchdog or (memory, smp, disk_size) != (1024, 2, "8G"):
                 session.need(Need.HARDWARE)
             if feeder is not None:
                 session.need(Need.FEEDER)
@@ -107,6 +111,10 @@ class CairnVM:
             options += ["--board", board.name]
         if measured:
             options += ["--disk", "usb" if board else "scsi"]
+        if bus:
+            options += ["--disk", bus]
+        if watchdog:
+            options += ["--watchdog", watchdog]
         options += ["--append", kernel_options(screen)]
         if feeder is not None:
             options += ["--feeder", str(feeder)]
@@ -160,6 +168,18 @@ class CairnVM:
         session.machine.wait(session.seconds(180))
         if session.machine.has_feeder:
             session.run("systemctl stop cairn-sync-done.timer")
+
+    @keyword
+    def machine_should_reset_itself(self, seconds: float) -> None:
+        """The machine is reset by its own hardware within ``seconds``; it is off then.
+
+        Fails if it runs on.
+
+        Example:
+        | Machine Should Reset Itself    60
+        """
+        session.need(Need.HARDWARE)
+        session.virtual.ends(session.seconds(seconds))
 
     @keyword
     def shut_down(self) -> None:

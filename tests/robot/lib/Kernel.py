@@ -21,6 +21,7 @@ from lab.parsing import (
     name_servers,
 )
 from lab.paths import ROOT
+from lab.under_test import Need
 from tests.robot.lib.session import session
 
 
@@ -55,6 +56,27 @@ class Kernel:
         | ${seconds}=    Seconds Since Boot
         """
         return int(float(session.run("cat /proc/uptime").split()[0]))
+
+    @keyword
+    def watchdog_should_be_fed(self) -> None:
+        """The init system holds the watchdog device, which it has found and started.
+
+        Example:
+        | Watchdog Should Be Fed
+        """
+        files = session.run("ls -l /proc/1/fd")
+        if "/dev/watchdog" not in files:
+            raise AssertionError(f"systemd has no watchdog open:\n{files}")
+
+    @keyword
+    def hang_the_init_system(self) -> None:
+        """Makes systemd crash; it then stands still and feeds no watchdog.
+
+        Example:
+        | Hang The Init System
+        """
+        session.need(Need.CRASH)
+        session.run("kill -SEGV 1")
 
     @keyword
     def total_memory(self) -> int:

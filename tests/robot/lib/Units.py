@@ -179,8 +179,8 @@ class Units:
         """Has cairn-probe measure the disk now, if it was too slow at the boot.
 
         Its 20 seconds are a real machine's; an emulator on a busy host may need longer, at most
-        600 s here. Returns whether it had been measured at the boot. Fails with the unit's messages if
-        there is no result in the end.
+        600 s here. Returns whether it had been measured at the boot. Fails with the unit's messages
+        if there is no result in the end.
 
         Example:
         | ${at boot}=    Measure The Disk Patiently

@@ -343,6 +343,8 @@ def test_its_unit_ends_before_its_time() -> None:
     assert "\nExecStart=-/usr/bin/timeout -k 1 17 /usr/lib/cairn/cairn-probe\n" in unit
     assert "\nTimeoutStartSec=60s\n" in unit
     assert "\nBefore=node-tune.service\n" in unit
+    # fio calls nice(), and ends where that is not allowed
+    assert re.findall("(?m)^SystemCallFilter=(.*)$", unit)[-1] == "setpriority"
     limit = re.search(r"(?m)^LimitFSIZE=(\d+)M$", unit)
     assert limit
     assert f"--size={limit[1]}m" in text

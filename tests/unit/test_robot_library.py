@@ -34,7 +34,7 @@ from tests.robot.lib.session import Session, decode, poll, session
 
 Fake = Callable[[str, str], None]
 LIBRARIES = (
-    *("CairnVM", "Contents", "Damage", "Feeder", "Figures", "Files", "Kernel", "Node"),
+    *("CairnVM", "Contents", "Damage", "DataDisks", "Feeder", "Figures", "Files", "Kernel", "Node"),
     *("PowerLoss", "Units", "Wallets"),
 )
 

@@ -41,6 +41,7 @@ class CairnVM:
         seed: int = 0,
         lies: bool = False,
         screen: bool = False,
+        bus: str = "virtio",
         wait: bool = True,
     ) -> None:
         """Starts a fresh copy of the image; one that still runs is ended first.
@@ -51,6 +52,7 @@ class CairnVM:
         ``feeder``: port of a feeder, or the ports of its peers in one word; default none.
         ``volatile``: the disk has a volatile write cache (lab/nbd_disk.py) with this ``seed``;
         ``lies``: it ignores flushes. ``screen``: the status screen is also drawn on tty1.
+        ``bus``: where that disk is plugged in: virtio (default), nvme or usb.
         ``wait``: until its shell answers, see `Wait Until It Answers`; default yes.
 
         Fails if there is no image (Robot variable IMAGE), or if the guest does not come up.
@@ -67,7 +69,7 @@ class CairnVM:
         options = ["--memory", str(memory), "--smp", str(smp)]
         if board := boards.of_image(image):  # the copy's name does not say it
             options += ["--board", board.name]
-        options += ["--append", kernel_options(screen)]
+        options += ["--append", kernel_options(screen), "--bus", bus]
         if feeder is not None:
             options += ["--feeder", str(feeder)]
         machine.options = options

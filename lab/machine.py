@@ -47,6 +47,8 @@ class Machine(UnderTest):
         self.directory = Path()
         self.options: list[str] = []
         """of support/qemu"""
+        self.extra: list[str] = []
+        """of QEMU itself: what else is plugged in"""
         self.volatile: VolatileDisk | None = None
         """what serves the disk, if it is to lose what was not flushed"""
         # sockets need short paths, wherever the repository lies
@@ -108,7 +110,7 @@ class Machine(UnderTest):
             command += ["--nbd", str(self.volatile.socket)]
         command += ["--qmp", str(self.sockets / "qmp"), "--shell", str(self.shell.path)]
         command += ["--serial", "chardev:serial0", *self.options, "--"]
-        command += ["-chardev", f"file,id=serial0,path={self.serial},append=on"]
+        command += ["-chardev", f"file,id=serial0,path={self.serial},append=on", *self.extra]
         with (self.directory / "qemu.log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
 

@@ -64,7 +64,18 @@ FAILURE_LINES_MAX = 10
 #: Held while Bitcoin Core is compiled: stages that run at the same time ask for the same build.
 BUILDING = Lock()
 #: Suites in the order in which they are run; where time is short, the last are left out.
-SUITES = ["boot", "sync", "service", "recovery", "powerloss", "config", "tune", "scripts", "image"]
+SUITES = [
+    "boot",
+    "sync",
+    "service",
+    "recovery",
+    "powerloss",
+    "config",
+    "tune",
+    "scripts",
+    "datadisk",
+    "image",
+]
 #: Words that codespell takes for misspelt ones: Core's "lates", parts of words in tests and tables.
 SPELLED_RIGHT = "archiv,conect,lates,ure,wit"
 #: Not our words, or no words.

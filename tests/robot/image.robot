@@ -81,20 +81,6 @@ The Second Boot Needs No Counting
     Should Be Equal    ${entries}    cairn-a.conf
     System Is Running
 
-The Image Starts From An NVMe Disk
-    Start VM    image-nvme    bus=nvme
-    System Is Running
-    Node Is Up
-    Disk Should Be    /var    nvme
-    Second Boot Should Be Good
-
-The Image Starts From A USB Disk
-    Start VM    image-usb    bus=usb
-    System Is Running
-    Node Is Up
-    Disk Should Be    /var    usb
-    Second Boot Should Be Good
-
 A System That Hangs Is Reset
     [Documentation]    The i6300esb is the watchdog of QEMU's PCs. That of the Raspberry Pi:
     ...    tests/unit/test_pi_model.py.
@@ -106,11 +92,3 @@ A System That Hangs Is Reset
     Machine Should Reset Itself    60
     Power On
     System Is Running
-
-*** Keywords ***
-Second Boot Should Be Good
-    Write File    /var/lib/cairn/marker    kept
-    Reboot
-    System Is Running
-    Node Is Up
-    File Should Be    /var/lib/cairn/marker    kept

@@ -34,8 +34,8 @@ from tests.robot.lib.session import Session, decode, poll, session
 
 Fake = Callable[[str, str], None]
 LIBRARIES = (
-    *("CairnVM", "Contents", "Damage", "Feeder", "Figures", "Files", "Health", "Kernel"),
-    *("Node", "PowerLoss", "Units", "Wallets"),
+    *("CairnVM", "Contents", "Damage", "DataDisks", "Feeder", "Figures", "Files", "Health"),
+    *("Kernel", "Node", "PowerLoss", "Units", "Wallets"),
 )
 
 

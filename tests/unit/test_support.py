@@ -234,6 +234,7 @@ def test_lmdb_source_is_pinned(root: Path, tmp_path: Path) -> None:
         (["support/qemu"], "--image is missing"),
         (["support/qemu", "--image", "/nonexistent"], "the image /nonexistent does not exist"),
         (["support/qemu", "--colour", "red"], "unknown option '--colour'"),
+        (["support/qemu", "--bus"], "--bus needs a value"),
         (["support/core-build", "--fast"], "unknown option '--fast'"),
         (["support/core-source", "--fast"], "unknown option '--fast'"),
         (["support/lmdb-source", "--fast"], "unknown option '--fast'"),

@@ -60,7 +60,7 @@ class CairnVM:
         lies: bool = False,
         screen: bool = False,
         measured: bool = False,
-        bus: str = "",
+        bus: str = "virtio",
         watchdog: str = "",
         wait: bool = True,
     ) -> None:
@@ -75,10 +75,9 @@ class CairnVM:
         ``feeder``: port of a feeder, or the ports of its peers in one word; default none.
         ``volatile``: the disk has a volatile write cache (lab/nbd_disk.py) with this ``seed``;
         ``lies``: it ignores flushes. ``screen``: the status screen is also drawn on tty1.
-        ``measured``: the disk is of a kind that cairn-probe measures: on USB, or SCSI for the
-        development image, whose kernel knows no USB; default a virtio disk, which it does not.
-        ``bus``: how the disk is attached, ``nvme`` or ``usb``; default virtio. ``watchdog``: QEMU's
-        name of a watchdog device; default none.
+        ``bus``: where that disk is plugged in: virtio (default), nvme or usb. ``measured``: where
+        cairn-probe measures it, on USB, or SCSI for the development image, whose kernel knows no
+        USB. ``watchdog``: QEMU's name of a watchdog device; default none.
         ``wait``: until its shell answers, see `Wait Until It Answers`; default yes.
 
         Fails if there is no image (Robot variable IMAGE), or if the guest does not come up.
@@ -90,7 +89,7 @@ class CairnVM:
         if isinstance(session.machine, Board):
             if volatile or lies:
                 session.need(Need.DISK)
-            if bus or watchdog or (memory, smp, disk_size) != (1024, 2, "8G"):
+            if bus != "virtio" or watchdog or (memory, smp, disk_size) != (1024, 2, "8G"):
                 session.need(Need.HARDWARE)
             if feeder is not None:
                 session.need(Need.FEEDER)
@@ -110,12 +109,10 @@ class CairnVM:
         if board:  # the copy's name does not say it
             options += ["--board", board.name]
         if measured:
-            options += ["--disk", "usb" if board else "scsi"]
-        if bus:
-            options += ["--disk", bus]
+            bus = "usb" if board else "scsi"
+        options += ["--append", kernel_options(screen), "--bus", bus]
         if watchdog:
             options += ["--watchdog", watchdog]
-        options += ["--append", kernel_options(screen)]
         if feeder is not None:
             options += ["--feeder", str(feeder)]
         machine.options = options

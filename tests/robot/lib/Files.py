@@ -186,20 +186,6 @@ class Files:
             raise AssertionError(f"no file system {kind} is mounted on {path} as {mode}")
 
     @keyword
-    def disk_should_be(self, path: str, kind: str) -> None:
-        """The disk on which a path lies is of this kind, by the image's own judgement.
-
-        ``kind``: a class of docs/design/tuning.md, such as usb.
-
-        Example:
-        | Disk Should Be    /var    nvme
-        """
-        script = ". /usr/lib/cairn/storage-class.sh; storage_class '' {}; echo $storage_class"
-        found = session.run(script.format(shlex.quote(path)))
-        if found != kind:
-            raise AssertionError(f"{path} is on a disk of kind {found}, not {kind}")
-
-    @keyword
     def file_system_should_have_more_than(self, mebibytes: int, path: str) -> None:
         """The file system on which a path lies has more than so many MiB in all.
 

@@ -22,7 +22,9 @@
 #   once NAME             reindex or reindex-chainstate
 #   without-once 1        it has no such line, nor one that may have been meant as one
 #   option SECTION LINE   for bitcoin.conf; SECTION is - above the first [section]
-#   hostname, filesystem, sshkey, address, gateway, dns
+#   hostname, filesystem, sshkey, address, gateway, dns, datadisk, erase
+#   datadisk-doubt 1      a line that may have been meant as datadisk= cannot be used
+#   unread 1              the file cannot be read, or lies there under another name
 #   sum HASH              added by node-config: SHA-256 of the file, or none
 #   note SENTENCE         what the user must know first; rejected SENTENCE: a line left out
 #
@@ -36,7 +38,7 @@ BEGIN {
 	for (i in words) chains[words[i]] = 1
 	split("tor socks socks4 socks5 i2p", words, " ")
 	for (i in words) private_word[words[i]] = 1
-	split("hostname filesystem sshkey ip gateway", words, " ")
+	split("hostname filesystem sshkey ip gateway datadisk erase", words, " ")
 	for (i in words) own_keys[words[i]] = 1
 	two_in_one = "has a second option in it; write one a line"
 	section = ""; lines = 0; most_rejected = 100
@@ -74,6 +76,18 @@ function own_key(nr, line, name, value,    why) {
 	} else if (name == "filesystem") {
 		if (value !~ /^(ext4|f2fs)$/) { reject(nr, line, "takes ext4 or f2fs"); return }
 		add("filesystem " value)
+	} else if (name == "datadisk" || name == "erase") {
+		# Serial numbers and models, as makers write them
+		if (value !~ /^[A-Za-z0-9]([A-Za-z0-9 ._:+\/()-]*[A-Za-z0-9.)])?$/ || length(value) > 64) {
+			reject(nr, line, name == "erase" ? "takes a disk's serial number" : \
+				"takes auto, system, or a disk's serial number or model")
+			return
+		}
+		if (name == "erase" && value ~ /^(auto|system|yes|no|true|false|[01])$/) {
+			reject(nr, line, "takes the serial number of the disk whose content may be lost")
+			return
+		}
+		add(name " " value)
 	} else if (name == "sshkey") {
 		sub(/[ \t]+/, " ", value)
 		why = value
@@ -189,7 +203,7 @@ function read_line(nr, line,    text, why) {
 			"not an option's name")
 		return
 	}
-	if (name ~ /^(hostname|filesystem|sshkey|ip|gateway|dns)$/ && !(name == "dns" &&
+	if (name ~ /^(hostname|filesystem|datadisk|erase|sshkey|ip|gateway|dns)$/ && !(name == "dns" &&
 		value ~ /^([01]|true|false)$/)) {
 		own_key(nr, line, name, value)
 		return

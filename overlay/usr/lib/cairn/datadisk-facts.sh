@@ -1,0 +1,157 @@
+# shellcheck shell=sh disable=SC2154 # root and work are set by who sources it
+# What datadisk.awk decides on: disks, partitions and their labels, from sysfs and udev. Sourced by
+# cairn-datadisk, which sets root (prefix of all paths) and work (its folder). Mounts nothing and
+# writes to no disk. What stands on a disk is anybody's text: printable ASCII is kept, no tabs.
+
+# property NAME KEY: a property that udev has of a device, "" if there is none
+property() {
+	udevadm info --query=property --name="/dev/$1" 2>/dev/null | sed -n "s/^$2=//p" |
+		head -n 1 | ascii
+}
+
+# Blanks and underscores at the ends are the maker's padding.
+ascii() { LC_ALL=C tr -cd ' -~' | sed 's/^[ _]*//; s/[ _]*$//' | cut -c1-64; }
+
+# attribute FILE: the first line of a file of sysfs
+attribute() { head -n 1 "$1" 2>/dev/null | ascii || :; }
+
+# datadisk_system_disk: name of the whole disk that the root file system is on
+datadisk_system_disk() {
+	number=$(awk '$5 == "/" { number = $3 } END { print number }' "$root/proc/self/mountinfo")
+	path=$(readlink -f "$root/sys/dev/block/$number") || return 1
+	[ -d "$path" ] || return 1
+	[ ! -e "$path/partition" ] || path=${path%/*}
+	echo "${path##*/}"
+}
+
+# datadisk_is_on DISK POINT: whether that is mounted from one of the disk's partitions
+datadisk_is_on() {
+	number=$(awk -v point="$2" '$5 == point { number = $3 } END { print number }' \
+		"$root/proc/self/mountinfo")
+	[ -n "$number" ] || return 1
+	path=$(readlink -f "$root/sys/dev/block/$number") || return 1
+	path=${path%/*}
+	[ "${path##*/}" = "$1" ]
+}
+
+# partitions DISK: their names, one a line
+partitions() {
+	for folder in "$root/sys/class/block/$1/$1"*; do
+		[ ! -e "$folder/partition" ] || echo "${folder##*/}"
+	done
+}
+
+# partition_label PART: its name in the partition table. Of one that was added to a disk in use, as
+# systemd-repart does, the kernel does not know it; udev reads the table.
+partition_label() {
+	part_name=$(sed -n 's/^PARTNAME=//p' "$root/sys/class/block/$1/uevent" | ascii)
+	if [ -z "$part_name" ]; then
+		udevadm wait --timeout=60 --initialized=yes "/dev/$1" || :
+		part_name=$(property "$1" ID_PART_ENTRY_NAME)
+	fi
+	printf '%s' "$part_name"
+}
+
+# datadisk_find DISK LABEL: the disk's first partition of that name
+datadisk_find() {
+	for partition in $(partitions "$1"); do
+		if [ "$(partition_label "$partition")" = "$2" ]; then
+			echo "$partition"
+			return 0
+		fi
+	done
+	return 1
+}
+
+# magic PART OFFSET: two bytes of it, in hexadecimal
+magic() {
+	dd if="$root/dev/$1" bs=1 skip="$2" count=2 2>/dev/null | od -An -tx1 | tr -d ' \n'
+}
+
+# datadisk_system_fact PART: the line `system`. A superblock whose checksum is wrong, as a power cut
+# in the middle of writing the marker leaves it, is not shown by udev; the label is read all the
+# same (ext4: magic number at 1080, label at 1144).
+datadisk_system_fact() {
+	udevadm info --query=property --name="/dev/$1" >"$work/properties" 2>/dev/null || :
+	fs_type=$(sed -n 's/^ID_FS_TYPE=//p' "$work/properties" | ascii)
+	fs_label=$(sed -n 's/^ID_FS_LABEL=//p' "$work/properties" | ascii)
+	if [ -z "$fs_type" ] && [ "$(magic "$1" 1080)" = 53ef ]; then
+		fs_label=$(dd if="$root/dev/$1" bs=1 skip=1144 count=16 2>/dev/null | ascii)
+	fi
+	fs_uuid=$(sed -n 's/^ID_PART_ENTRY_UUID=//p' "$work/properties" | ascii)
+	printf 'system\t%s\t%s\t%s\t%s\n' "$1" "$fs_uuid" "$fs_type" "$fs_label"
+}
+
+# datadisk_names SYSTEM_DISK: the whole disks that may hold data
+datadisk_names() {
+	for folder in "$root"/sys/class/block/*; do
+		name=${folder##*/}
+		case $name in
+		sd* | vd* | nvme*n* | mmcblk*) ;;
+		*) continue ;;
+		esac
+		case $name in mmcblk*boot* | mmcblk*rpmb* | "$1") continue ;; esac
+		[ ! -e "$folder/partition" ] || continue
+		# the one path of a multipath NVMe disk is hidden
+		[ "$(attribute "$folder/hidden")" != 1 ] || continue
+		sectors=$(attribute "$folder/size")
+		# A reader without a card has no size.
+		case $sectors in '' | 0 | *[!0-9]*) continue ;; esac
+		echo "$name"
+	done
+}
+
+# datadisk_facts SYSTEM_DISK: the lines `disk` and `part` of all other disks
+datadisk_facts() {
+	for disk in $(datadisk_names "$1"); do
+		folder=$root/sys/class/block/$disk
+		serial=$(property "$disk" ID_SERIAL_SHORT)
+		[ -n "$serial" ] || serial=$(attribute "$folder/device/serial")
+		[ -n "$serial" ] || serial=$(attribute "$folder/serial")
+		[ -n "$serial" ] || serial=$(property "$disk" ID_SERIAL)
+		model=$(property "$disk" ID_MODEL)
+		[ -n "$model" ] || model=$(attribute "$folder/device/model")
+		[ -n "$model" ] || model=$(property "$disk" ID_NAME)
+		state=$(cat "$work/probe.$disk.$(attribute "$folder/diskseq")" 2>/dev/null) || state=""
+		for holder in "$folder"/holders/* "$folder/$disk"*/holders/*; do
+			[ ! -e "$holder" ] || state=busy
+		done
+		[ "$(attribute "$folder/ro")" != 1 ] || state=busy
+		printf 'disk\t%s\t%s\t%s\t%s\t%s\t%s\n' "$disk" "$serial" "$model" \
+			"$(attribute "$folder/size")" "$(serial_sum "$serial")" "$state"
+		for partition in $(partitions "$disk"); do
+			printf 'part\t%s\t%s\t%s\t%s\t%s\t%s\n' "$disk" "$partition" \
+				"$(property "$partition" ID_PART_ENTRY_UUID)" "$(partition_label "$partition")" \
+				"$(property "$partition" ID_FS_TYPE)" "$(property "$partition" ID_FS_LABEL)"
+		done
+	done
+}
+
+# serial_sum SERIAL: four digits that go into the marker while a disk is made
+serial_sum() {
+	sum=$(printf %s "$1" | cksum | cut -d' ' -f1)
+	printf '%04x' "$((sum % 65536))"
+}
+
+# only_byte FILE OCTAL: has the file no other byte?
+only_byte() { [ "$(LC_ALL=C tr -d "\\$2" <"$1" | wc -c)" -eq 0 ]; }
+
+# datadisk_probe DISK: notes whether the disk is blank. All signatures count that util-linux knows.
+# An encrypted disk may have none (dm-crypt without LUKS): the first MiB must be empty, too.
+datadisk_probe() {
+	found=unread
+	head=$work/head
+	if signatures=$(wipefs --no-act --noheadings --output TYPE "/dev/$1" 2>/dev/null) &&
+		dd if="$root/dev/$1" of="$head" bs=64k count=16 2>/dev/null &&
+		[ "$(wc -c <"$head")" -eq 1048576 ]; then
+		found=used
+		if [ -z "$signatures" ]; then
+			! only_byte "$head" 000 && ! only_byte "$head" 377 || found=blank
+		elif ! printf '%s\n' "$signatures" | grep -qvxE ' *(gpt|PMBR) *'; then
+			tail -c +65537 "$head" >"$head.rest"
+			! only_byte "$head.rest" 000 && ! only_byte "$head.rest" 377 || found=table
+		fi
+	fi
+	rm -f "$head" "$head.rest"
+	echo "$found" >"$work/probe.$1.$(attribute "$root/sys/class/block/$1/diskseq")"
+}

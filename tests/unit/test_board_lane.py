@@ -334,6 +334,9 @@ def test_conf_for_tests() -> None:
         "[regtest]",
         "prune=1",
     ]
+    # the data are looked for where they are, and nothing is erased for the tests
+    kept = set_aside.conf_for_tests("datadisk=S1\nerase=S1\n", "")
+    assert kept.splitlines() == ["datadisk=S1", "networkactive=0"]
     assert "networkactive" not in set_aside.conf_for_tests(OWN, "connect=10.0.2.100:8333\n")
     assert set_aside.settings_of(OWN) == {"dns", "proxy", "prune"}
     assert set_aside.settings_of("#prune=1\n\nsshkey=ssh-ed25519 AAAA= x\n") == set()
@@ -406,6 +409,7 @@ def test_needs_of_node_conf() -> None:
     assert needs_of("prune=550\n") == [Need.DATA]
     assert needs_of("hostname=x\nip=10.0.2.77/24\n") == [Need.DATA, Need.NETWORK]
     assert needs_of("filesystem=f2fs\n") == [Need.DISK]
+    assert needs_of("datadisk=S1\nerase=S1\n") == [Need.DISK]
     assert needs_of("hex:7f45") == [Need.DISK]
 
 

@@ -14,8 +14,10 @@ from __future__ import annotations
 import shlex
 
 #: Keys of node.conf that are about the machine. Tests leave them as the owner has them: without
-#: them nobody might reach it any more.
-MACHINE_KEYS = ("hostname", "filesystem", "sshkey", "ip", "gateway", "dns")
+#: them nobody might reach it any more, or its data might be looked for on another disk.
+MACHINE_KEYS = ("hostname", "filesystem", "datadisk", "sshkey", "ip", "gateway", "dns")
+#: Those that no test may bring, and that are left out while tests run: a consent to an erasure.
+NEVER = ("erase",)
 ASIDE = "/var/lib/cairn-aside"
 #: MiB that the tests' own chain and databases may need
 SPACE = 3000
@@ -102,13 +104,18 @@ def write_conf(file: str) -> str:
     return f"{PRELUDE}{kept}\nconf {shlex.quote(file)}\n"
 
 
+def key_of(line: str) -> str:
+    """The name of the setting in a line."""
+    return line.partition("#")[0].partition("=")[0].strip()
+
+
 def is_machines(line: str) -> bool:
     """Whether a line of node.conf is about the machine and how it is reached, not about bitcoind.
 
     Those with a value of 0 or 1 count as bitcoind's: its option dns= has the same name.
     """
     name, _, value = line.partition("#")[0].partition("=")
-    return name.strip() in MACHINE_KEYS and value.strip() not in ("", "0", "1")
+    return name.strip() in (*MACHINE_KEYS, *NEVER) and value.strip() not in ("", "0", "1")
 
 
 def settings_of(text: str) -> set[str]:
@@ -127,7 +134,7 @@ def conf_for_tests(own: str, wanted: str) -> str:
     The tests' may end in a section. A node that is not told whom to connect to stays off the
     network: the owner's own node may be one that only goes through Tor.
     """
-    lines = [line for line in own.splitlines() if is_machines(line)]
+    lines = [line for line in own.splitlines() if is_machines(line) and key_of(line) not in NEVER]
     if "connect" not in settings_of(wanted):
         lines.append("networkactive=0")
     return "\n".join([*lines, wanted])

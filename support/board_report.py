@@ -31,7 +31,7 @@ STEP = 15
 VERSIONS = """\
 . /etc/os-release
 echo "image: ${PRETTY_NAME:-unknown}${VARIANT_ID:+, for $VARIANT_ID}"
-echo "Bitcoin Core: $(bitcoind -version | head -n 1)"
+echo "Bitcoin Core: $(bitcoin-cli -version | head -n 1 | sed 's/.*version //')"
 echo "kernel: $(uname -s -r -m)"
 """
 MODEL = """\
@@ -94,7 +94,7 @@ SYNC = f"""\
 set -eu
 folder={FOLDER}
 chown -R bitcoin:bitcoin $folder
-set -- bitcoind -datadir=$folder -loadblock=$folder/blocks -stopafterblockimport=1 -server=0 \\
+set -- bitcoind -datadir=$folder -loadblock=$folder/real.blk -stopafterblockimport=1 -server=0 \\
 	-connect=0 -listen=0 -dnsseed=0 -networkactive=0 -disablewallet=1 -assumevalid=0 \\
 	-minimumchainwork=0x00 -maxtipage=2000000000 -dbcache=100 -maxmempool=5 -logtimemicros=1 \\
 	-printtoconsole=0
@@ -105,7 +105,7 @@ else
 fi
 before=$(cut -d ' ' -f 1 /proc/uptime)
 ( echo 1000 >/proc/self/oom_score_adj; exec timeout 3600 "$@" ) >$folder/said 2>&1 ||
-	{{ tail -n 1 $folder/said >&2; exit 1; }}
+	{{ echo "the second daemon ended: $(grep -i -m 1 error $folder/said)" >&2; exit 1; }}
 echo "$before $(cut -d ' ' -f 1 /proc/uptime)"
 grep -E 'UpdateTip: .* height=(1|{TOP}) ' $folder/debug.log
 """
@@ -236,7 +236,8 @@ def chain_rate(first: dict[str, object], last: dict[str, object], seconds: float
         raise NotAvailableError("the node is at the tip of its chain")
     blocks = int(str(last["blocks"])) - int(str(first["blocks"]))
     ways = [float(str(answer["verificationprogress"])) for answer in (first, last)]
-    part = (ways[1] - ways[0]) * 100
+    # the whole grows, too: at the first blocks the share may go back
+    part = max(0.0, ways[1] - ways[0]) * 100
     return (
         f"{blocks} blocks in {seconds:.0f} s ({blocks * 3600 / seconds:.0f} an hour) at height"
         f" {last['blocks']}; {part * 3600 / seconds:.3f} % of the chain's transactions an hour"
@@ -332,7 +333,7 @@ def sync_of_real_blocks(shell: Shell) -> str:
         raise NotAvailableError(f"only {free} MiB are free on the data partition, 1000 are needed")
     ask(shell, f"rm -rf {FOLDER} && mkdir -m 700 {FOLDER} && echo made")
     try:
-        shell.send(lzma.decompress(BLOCKS.read_bytes()), f"{FOLDER}/blocks", 600)
+        shell.send(lzma.decompress(BLOCKS.read_bytes()), f"{FOLDER}/real.blk", 600)
         return block_rate(ask(shell, SYNC, 3700))
     except GuestShellError as error:
         raise NotAvailableError(str(error)) from error

@@ -42,9 +42,10 @@ class Played:
         machine.put_node_conf(f"sshkey={public}{conf}".encode())
         machine.sockets.rmdir()
         options = ["--ssh", str(self.ssh_port), "--feeder", str(FEEDER_PORT)]
-        # At a reset on a busy host, Linux was seen to take the emulated timer for a broken one, and
-        # to crawl from then on.
-        options += ["--append", "no_timer_check"]
+        # On a busy host, emulated processors wait for each other, systemd's moving lines on the
+        # console take half of their time, and after a reset Linux was seen to take the timer for a
+        # broken one.
+        options += ["--smp", "1", "--append", "no_timer_check systemd.show_status=no"]
         if board := boards.of_image(image):  # the copy's name does not say it
             options += ["--board", board.name]
         (self.directory / "options").write_text("".join(f"{word}\n" for word in options))

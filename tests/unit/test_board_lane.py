@@ -334,9 +334,95 @@ def test_conf_for_tests() -> None:
         "[regtest]",
         "prune=1",
     ]
+    # the data are looked for where they are, and nothing is erased for the tests
+    kept = set_aside.conf_for_tests("datadisk=S1\nerase=S1\n", "")
+    assert kept.splitlines() == ["datadisk=S1", "networkactive=0"]
     assert "networkactive" not in set_aside.conf_for_tests(OWN, "connect=10.0.2.100:8333\n")
     assert set_aside.settings_of(OWN) == {"dns", "proxy", "prune"}
     assert set_aside.settings_of("#prune=1\n\nsshkey=ssh-ed25519 AAAA= x\n") == set()
+
+
+class Ssh:
+    """root's shell on the made-up node, which has another boot after each reboot."""
+
+    def __init__(self, node: Node) -> None:
+        """Nothing was asked yet."""
+        self.node = node
+        self.boots = 0
+
+    def run(self, script: str, timeout: float) -> Result:
+        """Runs it there."""
+        if "boot_id" in script:
+            return Result(0, f"boot {self.boots}\n", "")
+        if "serial-number" in script:
+            return Result(0, "", "")
+        if script.endswith("reboot"):
+            self.boots += 1
+            return Result(0, "", "")
+        done = self.node.run(script.replace("/run/", f"{self.node.root}/run-"))
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    def send(self, data: bytes, path: str, timeout: float) -> None:
+        """Writes a file there."""
+        Path(path.replace("/run/", f"{self.node.root}/run-")).write_bytes(data)
+
+    def wait(self, timeout: float) -> None:
+        """It is up at once."""
+
+    def wait_for_the_end(self, seconds: float) -> None:
+        """It goes down at once."""
+
+    def close(self) -> None:
+        """There is no connection."""
+
+
+def given_up(node: Node, monkeypatch: pytest.MonkeyPatch, word: str) -> tuple[Board, Ssh]:
+    """A board that is this node; ``word``: BOARD_MAY_WIPE."""
+    made, ssh = Board(Words(host="attic", may_wipe=word)), Ssh(node)
+    for name in ("run", "send", "wait", "wait_for_the_end", "close"):
+        monkeypatch.setattr(made.ssh, name, getattr(ssh, name))
+    return made, ssh
+
+
+def test_suite_on_data_of_its_own(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the beginning of a suite to its end, with a new node.conf in the middle."""
+    before = node.files()
+    made, ssh = given_up(node, monkeypatch, "yes")
+    made.begin("prune=550\n", [], 10)
+    made.power_on()
+    made.wait(10)
+    conf = (node.root / "boot/node.conf").read_text()
+    assert conf.endswith("networkactive=0\nprune=550\n") and "sshkey=" in conf
+    assert "proxy" not in conf
+    made.shut_down(10)
+    made.put_node_conf(b"dbcache=5\n")
+    made.power_on()
+    made.wait(10)
+    assert "dbcache=5" in (node.root / "boot/node.conf").read_text()
+    with pytest.raises(AssertionError, match="might not be reached"):
+        made.put_node_conf(b"ip=10.0.2.77/24\n")
+    # a run that is cut off here: the next one does not begin, and deletes nothing
+    other, _ = given_up(node, monkeypatch, "yes")
+    with pytest.raises(AssertionError, match="make board-restore BOARD_HOST=attic"):
+        other.begin(None, [], 10)
+    made.kill()
+    assert node.files() == before
+    assert ssh.boots == 3
+
+
+def test_suite_without_consent(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is touched."""
+    before = node.files()
+    made, ssh = given_up(node, monkeypatch, "")
+    made.begin(None, [], 10)
+    made.power_on()
+    made.wait(10)
+    with pytest.raises(AssertionError):
+        made.put_node_conf(b"prune=550\n")
+    made.kill()
+    assert node.files() == before
+    assert ssh.boots == 1
+    assert not (node.root / "asked").exists()
 
 
 # -- what a board lacks --------------------------------------------------------------
@@ -406,6 +492,7 @@ def test_needs_of_node_conf() -> None:
     assert needs_of("prune=550\n") == [Need.DATA]
     assert needs_of("hostname=x\nip=10.0.2.77/24\n") == [Need.DATA, Need.NETWORK]
     assert needs_of("filesystem=f2fs\n") == [Need.DISK]
+    assert needs_of("datadisk=S1\nerase=S1\n") == [Need.DISK]
     assert needs_of("hex:7f45") == [Need.DISK]
 
 

@@ -171,7 +171,7 @@ def test_cuts_table() -> None:
         "::1",
         "dc:a6:32:01:02:03",
         "attic",
-        "Attic.local",
+        "Attic.lan",
     ],
 )
 def test_private(word: str) -> None:

@@ -20,7 +20,7 @@ from lab.board import Board, Words
 from lab.guest_shell import GuestShellError, Result
 from lab.machine import Machine, run_host
 from lab.paths import ROOT
-from lab.set_aside import is_machines
+from lab.set_aside import is_machines, key_of
 from lab.under_test import Need, UnderTest
 
 T = TypeVar("T")
@@ -64,7 +64,8 @@ def said(result: Result) -> str:
 def needs_of(node_conf: str) -> list[Need]:
     """What a machine must have that gets this text as its node.conf, see `Put Node Conf`."""
     lines = [line for line in node_conf.splitlines() if is_machines(line)]
-    if node_conf.startswith("hex:") or any(line.startswith("filesystem=") for line in lines):
+    disk = {"filesystem", "datadisk", "erase"}
+    if node_conf.startswith("hex:") or any(key_of(line) in disk for line in lines):
         return [Need.DISK]
     return [Need.DATA, *([Need.NETWORK] if lines else [])]
 

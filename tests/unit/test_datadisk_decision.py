@@ -121,6 +121,54 @@ def two(first: str, second: str, serial: str = "S2") -> list[Disk]:
 USE, WAIT = "use sda1 u-sda1", "wait"
 #: facts, the action, words of the sentence
 TABLE: list[tuple[Facts, str, str]] = [
+    # -- serial numbers of digits are texts: awk knows 16 places of a number
+    *(
+        (
+            Facts(want=f"name:{asked}", erase=asked, disks=[Disk("sda", found, "used")]),
+            "wait",
+            "is not here",
+        )
+        for asked, found in (
+            ("575832314139383537323137", "575832314139383537399999"),
+            ("201305231547000123", "201305231547000124"),
+            ("1E5", "100000"),
+            ("00123", "123"),
+            ("0x10", "16"),
+            ("1.0", "1"),
+        )
+    ),
+    *(
+        (
+            Facts(want="name:M", erase=asked, disks=[Disk("sda", found, "used", model="M")]),
+            "wait",
+            "is not its serial number",
+        )
+        for asked, found in (("201305231547000123", "201305231547000124"), ("1E5", "100000"))
+    ),
+    (
+        Facts(want="name:1000000", disks=[Disk("sda", "S1", "blank", model="1e6")]),
+        "wait",
+        "is not here",
+    ),
+    # -- erase= and a node's data that cannot be read at this moment
+    (named("unformatted", erase="S1"), "repair sda1 ", ""),
+    (named("unformatted", erase="S1", repaired=("sda1",)), "wait", "is not erased"),
+    (named("unformatted"), "repair sda1 ", ""),
+    (named("begun", erase="S1"), "erase sda", ""),
+    (named("left", erase="S1"), "erase sda", ""),
+    # -- a copy that is found before the disk itself: its serial number is another one
+    (named("own", marker=f"at-{OWN}-9f9f", quiet=False), USE, ""),
+    (named("own", marker=f"at-{OWN}-1234", quiet=False), "quiet", ""),
+    (named("own", marker=f"at-{OWN}-1234"), USE, ""),
+    (Facts(marker=f"at-{OWN}-12345", disks=[Disk("sda", "S1", "own")]), "system", ""),
+    # -- a torn marker is mended before the data come back
+    (
+        Facts(want="system", marker="at", system="", disks=[Disk("sda", "S1", "own")]),
+        f"repair vda4 at-{OWN}",
+        "",
+    ),
+    # -- without a serial number no disk can be known again
+    (Facts(want="auto", marker="mk", disks=[Disk("sda", "", "table")]), "wait", "blank disk only"),
     # -- the main road
     (Facts(), "system", ""),
     (Facts(conf="lost"), "system", ""),
@@ -162,7 +210,6 @@ TABLE: list[tuple[Facts, str, str]] = [
     (named("foreign"), WAIT, "nothing on it is touched"),
     (named("card"), WAIT, "nothing on it is touched"),
     (named("begun"), WAIT, "nothing on it is touched"),
-    (named("unformatted"), WAIT, "nothing on it is touched"),
     (named("crafted"), WAIT, "nothing on it is touched"),
     (named("mixed"), WAIT, "nothing on it is touched"),
     (named("left"), WAIT, "add erase=S1"),
@@ -182,21 +229,21 @@ TABLE: list[tuple[Facts, str, str]] = [
     (named("busy", erase="S1"), WAIT, "in use"),
     (named("unread", erase="S1"), WAIT, "cannot be read"),
     (named("blank", erase="S1"), "make sda", ""),
-    (named("own", erase="S1", held="no"), f"mark {OWN}", ""),
+    (named("own", erase="S1", held="no"), f"mark {OWN} 9f9f", ""),
     (named("two", erase="S1"), WAIT, "the data of two nodes"),
     (Facts(want="auto", erase="S1", disks=[Disk("sda", "S1", "foreign")]), WAIT, "blank disk only"),
     (Facts(want="name:S2", erase="S1", disks=two("foreign", "foreign")), WAIT, "not its serial"),
     # -- a new card, and the disk of the old one
     (named("own"), "look", ""),
-    (named("own", held="no"), f"mark {OWN}", ""),
-    (named("f2fs", held="no"), f"mark {OWN}", ""),
+    (named("own", held="no"), f"mark {OWN} 9f9f", ""),
+    (named("f2fs", held="no"), f"mark {OWN} 9f9f", ""),
     (named("own", held="yes"), WAIT, "Both the system's disk and"),
     (Facts(want="name:S1", held="no", disks=two("own", "own")), WAIT, "(serial S2"),
-    (Facts(want="auto", held="no", disks=[Disk("sda", "S1", "own")]), f"mark {OWN}", ""),
+    (Facts(want="auto", held="no", disks=[Disk("sda", "S1", "own")]), f"mark {OWN} 9f9f", ""),
     (Facts(want="auto", held="no", quiet=False, disks=[Disk("sda", "S1", "own")]), "quiet", ""),
     (Facts(want="auto", held="no", disks=two("own", "own")), WAIT, "Unplug one"),
     (Facts(want="auto", held="no", disks=two("own", "another")), WAIT, "serial S2"),
-    (Facts(want="auto", held="no", disks=two("blank", "another")), f"mark {OTHER}", ""),
+    (Facts(want="auto", held="no", disks=two("blank", "another")), f"mark {OTHER} abab", ""),
     # -- auto
     (Facts(want="auto"), WAIT, "There is no other disk"),
     (Facts(want="auto", disks=[Disk("sda", "S1")]), "make sda", ""),
@@ -210,16 +257,16 @@ TABLE: list[tuple[Facts, str, str]] = [
     (named("blank", marker="mk"), "make sda", ""),
     (named("begun", marker="mk"), "remake sda", ""),
     (named("unformatted", marker="mk"), "remake sda", ""),
-    (named("begun+", marker="mk"), WAIT, "nothing on it is touched"),
-    (named("another", marker="mk", held="no"), f"mark {OTHER}", ""),
+    (named("begun+", marker="mk"), "repair sda1 ", ""),
+    (named("another", marker="mk", held="no"), f"mark {OTHER} 9f9f", ""),
     (named("table", marker="mk"), "remake sda", ""),
     (
         Facts(want="name:S2", marker="mk", disks=two("blank", "table")),
         WAIT,
         "nothing on it is touched",
     ),
-    (named("own", marker="mk"), f"mark {OWN}", ""),
-    (named("own", marker="mk", held="yes"), f"mark {OWN}", ""),
+    (named("own", marker="mk"), f"mark {OWN} 9f9f", ""),
+    (named("own", marker="mk", held="yes"), f"mark {OWN} 9f9f", ""),
     (named("foreign", marker="mk"), WAIT, "nothing on it is touched"),
     (Facts(want="auto", marker="mk", disks=[Disk("sda", "S1", "begun")]), "remake sda", ""),
     (Facts(want="auto", marker="mk", disks=[Disk("sda", "S1", "table")]), "remake sda", ""),

@@ -46,7 +46,7 @@ partitions() {
 partition_label() {
 	part_name=$(sed -n 's/^PARTNAME=//p' "$root/sys/class/block/$1/uevent" | ascii)
 	if [ -z "$part_name" ]; then
-		udevadm wait --timeout=60 --initialized=yes "/dev/$1" || :
+		udevadm wait --timeout=600 --initialized=yes "/dev/$1" || :
 		part_name=$(property "$1" ID_PART_ENTRY_NAME)
 	fi
 	printf '%s' "$part_name"

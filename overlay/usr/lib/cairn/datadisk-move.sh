@@ -196,7 +196,10 @@ back_copy() {
 	if [ "$(cat "$flag" 2>/dev/null)" = "$1" ]; then
 		# The rest of a copy that was not finished; the disk has all of it.
 		content "$work/new" >"$work/entries"
-		while IFS= read -r entry; do rm -rf "$entry" || return 1; done <"$work/entries"
+		# Others' folders cannot be written by root, who has no right to override their modes.
+		while IFS= read -r entry; do
+			chown -hR 0:0 "$entry" && rm -rf "$entry" || return 1
+		done <"$work/entries"
 	else
 		set_aside "$work/new" || return 1
 		sync

@@ -8,7 +8,7 @@
 #   conf STATE        ok, or lost: node.conf is not there or cannot be read
 #   erase SERIAL      erase= of node.conf
 #   system PART UUID TYPE LABEL   the data partition of the system's disk. TYPE is "" if its file
-#                     system cannot be read. LABEL is the marker: at-ID, mk-ID-SUM, or no marker
+#                     system cannot be read. LABEL is the marker: at-ID-SUM, mk-ID-SUM, or none
 #   held yes|no       a node's data are in that partition; only after the action `look`
 #   repaired PART     fsck was tried already
 #   failed SENTENCE   making or moving failed in this boot
@@ -22,7 +22,7 @@
 #   use PART UUID     this partition is
 #   probe DISK, look, quiet, repair PART LABEL   find that out, or try that, and ask again
 #   forget            take the marker mk- off and ask again
-#   mark ID           write the marker at-ID and ask again
+#   mark ID SUM       write the marker at-ID-SUM and ask again; SUM is of the disk's serial number
 #   make DISK, remake DISK, erase DISK   make the data partition there; see the rules below
 #   back PART ID      move the data back
 #   wait              say the sentence, and ask again when something has changed
@@ -34,11 +34,14 @@
 BEGIN {
 	FS = "\t"
 	hex8 = "[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]"
+	hex4 = "[0-9a-f][0-9a-f][0-9a-f][0-9a-f]"
 	want = "none"; conf = "ok"
 }
-$1 == "want" { want = $2; text = $3 }
+# Serial numbers, models and ids are texts: "" keeps awk from comparing those of digits as numbers,
+# of which it knows 16 places.
+$1 == "want" { want = $2; text = $3 "" }
 $1 == "conf" { conf = $2 }
-$1 == "erase" { erase = $2 }
+$1 == "erase" { erase = $2 "" }
 $1 == "system" { have_system = 1; system_part = $2; system_type = $4; label = $5 }
 $1 == "held" { held = $2 }
 $1 == "repaired" { repaired[$2] = 1 }
@@ -46,12 +49,12 @@ $1 == "failed" { failed = $2 }
 $1 == "quiet" { quiet = $2 == "yes" }
 $1 == "disk" {
 	disks[++disk_count] = $2
-	serial[$2] = $3; model[$2] = $4; sectors[$2] = $5; sum[$2] = $6; state[$2] = $7
+	serial[$2] = $3 ""; model[$2] = $4 ""; sectors[$2] = $5; sum[$2] = $6 ""; state[$2] = $7
 	if ($3 != "") same_serial[$3]++
 }
 $1 == "part" {
 	parts[++part_count] = $3
-	on[$3] = $2; uuid[$3] = $4; part_label[$3] = $5; type[$3] = $6; fs_label[$3] = $7
+	on[$3] = $2; uuid[$3] = $4; part_label[$3] = $5 ""; type[$3] = $6; fs_label[$3] = $7 ""
 	parts_on[$2]++
 }
 
@@ -74,7 +77,7 @@ function list(    i, said) {
 
 # -- what the facts mean -------------------------------------------------------------------
 function id_of(part) {
-	return part_label[part] ~ "^cairn-data-" hex8 "$" ? substr(part_label[part], 12) : ""
+	return part_label[part] ~ "^cairn-data-" hex8 "$" ? substr(part_label[part], 12) "" : ""
 }
 function readable(part) { return type[part] == "ext4" || type[part] == "f2fs" }
 function complete(part) {
@@ -93,7 +96,7 @@ function named(disk) {
 function claims(id, only_complete,    i, n) {
 	split("", found)
 	for (i = 1; i <= part_count; i++)
-		if (id_of(parts[i]) == id && (!only_complete || complete(parts[i]))) found[++n] = parts[i]
+		if (id_of(parts[i]) "" == id "" && (!only_complete || complete(parts[i]))) found[++n] = parts[i]
 	return n + 0
 }
 function complete_on(disk,    i, n) {
@@ -120,6 +123,14 @@ function decide_at(id,    n, part, i) {
 		return
 	}
 	part = found[1]
+	# Not the disk that it was, by its serial number: a copy may have been found before the disk.
+	if (at_sum != "" && sum[on[part]] != at_sum && !quiet) { answer("quiet"); return }
+	# A torn marker is mended first: what follows mounts that partition, after fsck has perhaps
+	# brought back an older label.
+	if (want == "system" && system_type == "" && !(system_part in repaired)) {
+		answer("repair\t" system_part "\t" label)
+		return
+	}
 	# The marker is written last: the data are whole, whatever the label says.
 	if (!complete(part) && !(want == "system" && failed == "" && fs_label[part] == "old-" id)) {
 		if (part in repaired)
@@ -194,7 +205,12 @@ function choose_auto(    i, n, disk, said) {
 	return ""
 }
 # Was the power cut while this disk's new partition table was written?
-function torn(disk) { return making != "" && state[disk] == "table" && sum[disk] == making_sum }
+# One without a serial number could be any.
+function torn(disk) {
+	return making != "" && serial[disk] != "" && state[disk] == "table" && sum[disk] == making_sum
+}
+
+function mark(id, disk) { answer("mark\t" id "\t" sum[disk]) }
 
 # -- the data are not yet on another disk --------------------------------------------------
 function decide_disk(    disk, n, part, id, i) {
@@ -213,7 +229,7 @@ function decide_disk(    disk, n, part, id, i) {
 				shown(on[found[1]]) " and " shown(on[found[2]]) ". One is a copy: unplug it.")
 			return
 		}
-		if (id == making) { answer("mark\t" id); return }
+		if (id == making) { mark(id, disk); return }
 		if (held == "") { answer("look"); return }
 		if (held == "yes") {
 			wait("Both the system's disk and " shown(disk) " hold the data of a node, and only" \
@@ -222,7 +238,7 @@ function decide_disk(    disk, n, part, id, i) {
 			return
 		}
 		if (!quiet && want == "auto") { answer("quiet"); return }
-		answer("mark\t" id)
+		mark(id, disk)
 		return
 	}
 	if (state[disk] == "busy") {
@@ -247,6 +263,16 @@ function decide_disk(    disk, n, part, id, i) {
 			return
 		}
 	}
+	# A node's data that cannot be read at this moment may be whole all the same.
+	for (i = 1; i <= part_count; i++) {
+		part = parts[i]
+		if (on[part] != disk || id_of(part) == "" || readable(part)) continue
+		if (!(part in repaired)) { answer("repair\t" part "\t"); return }
+		wait(shown(disk) " has the data of a node (" id_of(part) ") which cannot be read, and is not" \
+			" erased. The disk may be failing: save the wallet from it on another computer, or" \
+			" erase it there.")
+		return
+	}
 	if (want == "name" && erase != "" && erase == serial[disk]) { ready("erase", disk); return }
 	wait(shown(disk) " is not blank, and nothing on it is touched. If all on it may be lost," \
 		(serial[disk] == "" ? " erase it on another computer." : " add erase=" serial[disk] \
@@ -256,8 +282,11 @@ function decide_disk(    disk, n, part, id, i) {
 function ready(action, disk) { answer(quiet ? action "\t" disk : "quiet") }
 
 END {
-	if (label ~ "^at-" hex8 "$") at = substr(label, 4)
-	if (label ~ "^mk-" hex8 "-[0-9a-f][0-9a-f][0-9a-f][0-9a-f]$") {
+	if (label ~ "^at-" hex8 "$" || label ~ "^at-" hex8 "-" hex4 "$") {
+		at = substr(label, 4, 8)
+		at_sum = substr(label, 13)
+	}
+	if (label ~ "^mk-" hex8 "-" hex4 "$") {
 		making = substr(label, 4, 8)
 		making_sum = substr(label, 13)
 	}

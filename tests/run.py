@@ -68,6 +68,7 @@ SUITES = [
     "boot",
     "sync",
     "service",
+    "health",
     "recovery",
     "powerloss",
     "config",

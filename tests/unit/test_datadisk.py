@@ -342,7 +342,7 @@ def test_an_old_node_conf_with_a_new_card(node: Node) -> None:
     node.node_conf("datadisk=S1\nerase=S1\n")
     node.run()
     assert node.calls("wipefs") == node.calls("systemd-repart") == []
-    assert node.label("mmcblk0p4") == "at-0123abcd"
+    assert node.label("mmcblk0p4") == "at-0123abcd-b441"
     assert node.data() == "sda1"
     assert (node.root / "fs/sda1/lib/bitcoind/wallets/w").read_text() == "coins of S1"
 

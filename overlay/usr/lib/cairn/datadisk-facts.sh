@@ -1,7 +1,7 @@
-# shellcheck shell=sh disable=SC2154 # root and work are set by who sources it
+# shellcheck shell=sh disable=SC2154 # root, work, tab are set by who sources it
 # What datadisk.awk decides on: disks, partitions and their labels, from sysfs and udev. Sourced by
-# cairn-datadisk, which sets root (prefix of all paths) and work (its folder). Mounts nothing and
-# writes to no disk. What stands on a disk is anybody's text: printable ASCII is kept, no tabs.
+# cairn-datadisk, which sets root (prefix of all paths), work (its folder) and tab. Mounts nothing
+# and writes to no disk. What stands on a disk is anybody's text: printable ASCII is kept, no tabs.
 
 # property NAME KEY: a property that udev has of a device, "" if there is none
 property() {
@@ -12,8 +12,33 @@ property() {
 # Blanks and underscores at the ends are the maker's padding.
 ascii() { LC_ALL=C tr -cd ' -~' | sed 's/^[ _]*//; s/[ _]*$//' | cut -c1-64; }
 
-# attribute FILE: the first line of a file of sysfs
-attribute() { head -n 1 "$1" 2>/dev/null | ascii || :; }
+# properties NAME KEY...: several properties at once, each followed by a tab. A KEY may have
+# alternatives, A|B: the first one counts that is there. =NAME is a variable.
+properties() {
+	property_of=$1
+	shift
+	udevadm info --query=property --name="/dev/$property_of" 2>/dev/null |
+		DATADISK_KEYS="$*" LC_ALL=C awk '
+		{ at = index($0, "="); value[substr($0, 1, at - 1)] = substr($0, at + 1) }
+		END {
+			count = split(ENVIRON["DATADISK_KEYS"], keys, " ")
+			for (i = 1; i <= count; i++) {
+				text = ""
+				n = split(keys[i], names, "|")
+				for (j = 1; j <= n && text == ""; j++) {
+					text = names[j] ~ /^=/ ? ENVIRON[substr(names[j], 2)] : value[names[j]]
+					gsub(/[^ -~]/, "", text); sub(/^[ _]+/, "", text); sub(/[ _]+$/, "", text)
+				}
+				printf "%s\t", substr(text, 1, 64)
+			}
+		}'
+}
+
+# attribute FILE: sets attribute to the first line of a file of sysfs, as it is
+attribute() {
+	attribute=""
+	{ read -r attribute <"$1"; } 2>/dev/null || :
+}
 
 # datadisk_system_disk: name of the whole disk that the root file system is on
 datadisk_system_disk() {
@@ -93,10 +118,11 @@ datadisk_names() {
 		case $name in mmcblk*boot* | mmcblk*rpmb* | "$1") continue ;; esac
 		[ ! -e "$folder/partition" ] || continue
 		# the one path of a multipath NVMe disk is hidden
-		[ "$(attribute "$folder/hidden")" != 1 ] || continue
-		sectors=$(attribute "$folder/size")
+		attribute "$folder/hidden"
+		[ "$attribute" != 1 ] || continue
 		# A reader without a card has no size.
-		case $sectors in '' | 0 | *[!0-9]*) continue ;; esac
+		attribute "$folder/size"
+		case $attribute in '' | 0 | *[!0-9]*) continue ;; esac
 		echo "$name"
 	done
 }
@@ -105,24 +131,32 @@ datadisk_names() {
 datadisk_facts() {
 	for disk in $(datadisk_names "$1"); do
 		folder=$root/sys/class/block/$disk
-		serial=$(property "$disk" ID_SERIAL_SHORT)
-		[ -n "$serial" ] || serial=$(attribute "$folder/device/serial")
-		[ -n "$serial" ] || serial=$(attribute "$folder/serial")
-		[ -n "$serial" ] || serial=$(property "$disk" ID_SERIAL)
-		model=$(property "$disk" ID_MODEL)
-		[ -n "$model" ] || model=$(attribute "$folder/device/model")
-		[ -n "$model" ] || model=$(property "$disk" ID_NAME)
-		state=$(cat "$work/probe.$disk.$(attribute "$folder/diskseq")" 2>/dev/null) || state=""
+		attribute "$folder/device/serial"
+		device_serial=$attribute
+		attribute "$folder/serial"
+		own_serial=$attribute
+		attribute "$folder/device/model"
+		device_model=$attribute
+		export device_serial own_serial device_model
+		identity=$(properties "$disk" \
+			'ID_SERIAL_SHORT|=device_serial|=own_serial|ID_SERIAL' 'ID_MODEL|=device_model|ID_NAME')
+		serial=${identity%%"$tab"*}
+		attribute "$folder/diskseq"
+		state=""
+		{ read -r state <"$work/probe.$disk.$attribute"; } 2>/dev/null || :
 		for holder in "$folder"/holders/* "$folder/$disk"*/holders/*; do
 			[ ! -e "$holder" ] || state=busy
 		done
-		[ "$(attribute "$folder/ro")" != 1 ] || state=busy
-		printf 'disk\t%s\t%s\t%s\t%s\t%s\t%s\n' "$disk" "$serial" "$model" \
-			"$(attribute "$folder/size")" "$(serial_sum "$serial")" "$state"
+		attribute "$folder/ro"
+		[ "$attribute" != 1 ] || state=busy
+		attribute "$folder/size"
+		printf 'disk\t%s\t%s%s\t%s\t%s\n' "$disk" "$identity" "$attribute" \
+			"$(serial_sum "$serial")" "$state"
 		for partition in $(partitions "$disk"); do
-			printf 'part\t%s\t%s\t%s\t%s\t%s\t%s\n' "$disk" "$partition" \
-				"$(property "$partition" ID_PART_ENTRY_UUID)" "$(partition_label "$partition")" \
-				"$(property "$partition" ID_FS_TYPE)" "$(property "$partition" ID_FS_LABEL)"
+			part_name=$(partition_label "$partition")
+			export part_name
+			printf 'part\t%s\t%s\t%s\n' "$disk" "$partition" \
+				"$(properties "$partition" ID_PART_ENTRY_UUID =part_name ID_FS_TYPE ID_FS_LABEL)"
 		done
 	done
 }
@@ -153,5 +187,6 @@ datadisk_probe() {
 		fi
 	fi
 	rm -f "$head" "$head.rest"
-	echo "$found" >"$work/probe.$1.$(attribute "$root/sys/class/block/$1/diskseq")"
+	attribute "$root/sys/class/block/$1/diskseq"
+	echo "$found" >"$work/probe.$1.$attribute"
 }

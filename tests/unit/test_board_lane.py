@@ -16,11 +16,12 @@ from lab import set_aside
 from lab.board import Board, Forwarder, Words
 from lab.guest_shell import GuestShellError, Result
 from lab.machine import Machine
+from lab.paths import ROOT
 from lab.serial_log import SerialLog, open_port
 from lab.ssh_shell import Host, SshShell, reason, remote_command
 from lab.under_test import Need
 from tests.robot.lib.session import Session, needs_of
-from tests.shared.commands import program
+from tests.shared.commands import captured, program
 
 OWN = """\
 # a node
@@ -575,3 +576,42 @@ def test_no_key(tmp_path: Path) -> None:
     """A file that is not there is told before anything is tried."""
     with pytest.raises(ValueError, match="BOARD_KEY: there is no file"):
         Board(Words(host="attic", key=str(tmp_path / "none")))
+
+
+# -- the power switch of a board that QEMU plays -------------------------------------
+
+
+def test_play_power(tmp_path: Path) -> None:
+    """On once, again by itself after its end, and off for good."""
+    (tmp_path / "tests/board").mkdir(parents=True)
+    power = shutil.copy(ROOT / "tests/board/play-power", tmp_path / "tests/board/play-power")
+    said = 'echo "$*" >>"$0.asked"; echo "char device redirected to /dev/pts/99 (label serial0)"'
+    program(tmp_path / "support/qemu", f"{said}\nexec sh -c 'sleep 60; :' qemu \"$@\"")
+    played = tmp_path / "a board"
+    played.mkdir()
+    (played / "options").write_text("--append\nquiet x\n")
+    asked, pid = tmp_path / "support/qemu.asked", played / "qemu.pid"
+
+    def switch(state: str) -> None:
+        subprocess.run([power, str(played), state], check=True, timeout=60)
+
+    switch("on")
+    switch("on")
+    assert (played / "serial").readlink() == Path("/dev/pts/99")
+    assert asked.read_text().splitlines() == [
+        f"--image {played}/disk.img --serial pty --append quiet x"
+    ]
+    first = pid.read_text().strip()
+    subprocess.run(["kill", "-9", first], check=True)
+    deadline = time.monotonic() + 60
+    while (last := pid.read_text().strip()) in ("", first) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert last != first
+    switch("off")
+    assert not pid.exists()
+    starts = len(asked.read_text().splitlines())
+    time.sleep(1)
+    assert len(asked.read_text().splitlines()) == starts
+    state = captured("ps", "-o", "stat=", "-p", last).stdout.strip()
+    assert state == "" or state.startswith("Z")
+    switch("off")

@@ -6,7 +6,9 @@ node.conf: folders are renamed, so that it takes no space and no time. What stay
 SSH host key, and the counts of cairn-health.
 
 The scripts run as root on the node. Each ends with an error before it has changed anything, or
-leaves a state from which KEEP goes on.
+leaves a state from which BACK goes on. The power may fail at any moment, and the node starts then:
+it must not run the owner's chain with the tests' node.conf, nor without what the scripts remember
+of it (`prune=`, an automatic rebuild). So node.conf comes first, and the chain last.
 """
 
 from __future__ import annotations
@@ -35,13 +37,20 @@ remembered() {{
 		esac
 	done
 }}
-# move FROM TO: what is remembered in one folder into another one
-move() {{ remembered "$1" | while IFS= read -r f; do mv "$f" "$2/"; done; }}
 # conf FILE: makes it /boot/node.conf; after a power cut in between, one of both files is there.
+# Its failure is told by hand: sh does not end with an error in the middle of a list of &&.
 conf() {{
+	[ -s "$1" ] || fail "$1 is empty or not there, so /boot/node.conf was left as it is"
 	mount -o remount,rw /boot || fail "the boot partition cannot be written"
-	cp "$1" /boot/node.conf.new && sync && mv /boot/node.conf.new /boot/node.conf
-	sync
+	{{
+		cp "$1" /boot/node.conf.new && sync && mv /boot/node.conf.new /boot/node.conf && sync &&
+			cmp -s "$1" /boot/node.conf
+	}} || {{
+		rm -f /boot/node.conf.new || :
+		mount -o remount,ro /boot || :
+		fail "/boot/node.conf could not be written; what is in $aside is as it was," \
+			"so look at the boot partition and try again"
+	}}
 	mount -o remount,ro /boot
 }}
 """
@@ -50,15 +59,18 @@ conf() {{
 TAKE = (
     PRELUDE
     + f"""\
-[ ! -e $aside ] && [ ! -e $aside.new ] || fail "there is $aside already"
-[ -f /boot/node.conf ] || fail "there is no /boot/node.conf, which would have to be kept"
+for f in $aside $aside.new $aside.done; do [ ! -e "$f" ] || fail "there is $f already"; done
+[ -s /boot/node.conf ] || fail "there is nothing in /boot/node.conf, which would have to be kept"
 free=$(df -Pm /var | awk 'NR == 2 {{ print $4 }}')
 [ "$free" -ge {SPACE} ] || fail "only $free MiB are free on the data partition, {SPACE} are needed"
 systemctl stop cairn-sync-done.timer bitcoind
 mkdir -m 700 $aside.new $aside.new/cairn
 cp /boot/node.conf $aside.new/node.conf
+remembered /var/lib/cairn >$aside.new/names
+# Both are whole on the disk before anything is moved
+sync
 mv /var/lib/bitcoind $aside.new/bitcoind
-move /var/lib/cairn $aside.new/cairn
+remembered /var/lib/cairn | while IFS= read -r f; do mv "$f" $aside.new/cairn/; done
 sync
 mv $aside.new $aside
 sync
@@ -67,28 +79,90 @@ sync
 
 #: Puts everything back. The tests' data are deleted; with `keep` they are moved to $aside.tests,
 #: because somebody may have used the node after a run that was interrupted.
+#:
+#: It may be cut off anywhere, and the node may have started since. In $aside are then: conf-done,
+#: if node.conf is the owner's; names, what of /var/lib/cairn is the owner's, here or there; tests,
+#: what was moved out of the way. $aside.done has nothing of the owner's any more.
 BACK = (
     PRELUDE
     + """\
-[ ! -e $aside.new ] || [ -e $aside ] || mv $aside.new $aside
-[ -d $aside ] || fail "there is no $aside"
-systemctl stop cairn-sync-done.timer bitcoind
-if [ -d $aside/bitcoind ]; then
+# finish: all is back
+finish() {
+	to=$aside.tests
+	while [ -e $to ]; do to=$to+; done
+	[ ! -e $aside.done/tests ] || mv $aside.done/tests $to
+	rm -rf $aside.done
+	sync
+}
+# away PATH NAME: the tests', or made by a start in between
+away() {
+	[ -e "$1" ] || [ -L "$1" ] || return 0
 	if [ "$keep" ]; then
-		[ ! -e $aside.tests ] || fail "there is $aside.tests already; look at it, and remove it"
-		mkdir -m 700 $aside.tests $aside.tests/cairn
-		[ ! -e /var/lib/bitcoind ] || mv /var/lib/bitcoind $aside.tests/bitcoind
-		move /var/lib/cairn $aside.tests/cairn
+		[ -d $aside/tests ] || mkdir -m 700 $aside/tests
+		mkdir -p $aside/tests/cairn
+		to=$aside/tests/$2
+		while [ -e "$to" ] || [ -L "$to" ]; do to=$to+; done
+		mv "$1" "$to"
 	else
-		rm -rf /var/lib/bitcoind
-		remembered /var/lib/cairn | while IFS= read -r f; do rm -rf "$f"; done
+		rm -rf "$1"
 	fi
+}
+# is_owners FILE: was it there before, and is not set aside (any more)?
+is_owners() {
+	! [ -e "$aside/cairn/${1##*/}" ] && ! [ -L "$aside/cairn/${1##*/}" ] || return 1
+	status=0
+	grep -qxF -e "$1" $aside/names || status=$?
+	[ $status -le 1 ] || fail "$aside/names cannot be read; nothing more was moved"
+	return $status
+}
+if [ -e $aside.done ]; then
+	finish
+	[ -e $aside ] || [ -e $aside.new ] || exit 0
+fi
+if [ -e $aside.new ] && [ ! -e $aside ]; then
+	if [ ! -e $aside.new/bitcoind ]; then
+		# The databases are moved first: nothing was. The copies may be empty.
+		rm -f $aside.new/node.conf $aside.new/names
+		[ ! -e $aside.new/cairn ] || rmdir $aside.new/cairn
+		rmdir $aside.new
+		sync
+		exit 0
+	fi
+	# node.conf is written after the last move only: it is still the owner's
+	: >$aside.new/conf-done
+	sync
+	mv $aside.new $aside
+fi
+[ -d $aside ] || fail "there is no $aside: nothing of the owner's is set aside"
+[ -f $aside/names ] || fail "there is no $aside/names, so it is not known what is whose"
+systemctl stop cairn-sync-done.timer bitcoind
+if [ ! -e $aside/conf-done ] || [ ! -s /boot/node.conf ]; then
+	conf $aside/node.conf
+	: >$aside/conf-done
+	sync
+fi
+[ ! -e $aside/bitcoind ] || away /var/lib/bitcoind bitcoind
+remembered /var/lib/cairn | while IFS= read -r f; do
+	is_owners "$f" || away "$f" "cairn/${f##*/}"
+done
+sync
+if [ -e $aside/cairn ]; then
+	remembered $aside/cairn | while IFS= read -r f; do
+		away "/var/lib/cairn/${f##*/}" "cairn/${f##*/}"
+		mv "$f" /var/lib/cairn/
+	done
+	sync
+	# fails if something is left
+	rmdir $aside/cairn
+fi
+if [ -e $aside/bitcoind ]; then
+	away /var/lib/bitcoind bitcoind
 	mv $aside/bitcoind /var/lib/bitcoind
 fi
-move $aside/cairn /var/lib/cairn
-conf $aside/node.conf
-rm -r $aside
 sync
+mv $aside $aside.done
+sync
+finish
 """
 )
 
@@ -100,8 +174,11 @@ def back(keep: bool) -> str:
 
 def write_conf(file: str) -> str:
     """The script that makes a file of the node its node.conf."""
-    kept = "[ -f $aside/node.conf ] || fail 'the node has no copy of its own node.conf'"
-    return f"{PRELUDE}{kept}\nconf {shlex.quote(file)}\n"
+    kept = """\
+[ -s $aside/node.conf ] || fail "the node has no copy of its own node.conf"
+[ ! -e $aside/conf-done ] || fail "the node's own data are being put back"
+"""
+    return f"{PRELUDE}{kept}conf {shlex.quote(file)}\n"
 
 
 def key_of(line: str) -> str:

@@ -220,6 +220,7 @@ class Node:
             "var/lib/cairn/ssh/key": "host",
             "var/lib/cairn/health/counts": "counts",
             "var/lib/cairn/prune.main": "0",
+            "var/lib/cairn/probe/result": "fast",
             "var/lib/cairn/.hidden": "h",
             "boot/node.conf": OWN,
         }.items():
@@ -308,6 +309,173 @@ def test_take_that_was_cut_off(node: Node, at: str) -> None:
     assert again.returncode == 1 and "already" in again.stderr
     assert node.run(set_aside.back(keep=True)).returncode == 0
     assert node.files() == before
+
+
+#: Each command counts down in a file, and at zero all is killed before it runs. They are functions
+#: because busybox's sh does not look for its own commands in PATH.
+CUT = """\
+step() {
+	read -r left <ROOT/steps
+	echo $((left - 1)) >ROOT/steps
+	[ "$left" -gt 0 ] || kill -9 0
+}
+"""
+
+
+class CutNode(Node):
+    """One whose power fails, and which starts then."""
+
+    def __init__(self, root: Path, shell: str) -> None:
+        """``shell``: what runs the scripts."""
+        super().__init__(root)
+        self.shell = shell.split()
+        self.own = self.files()
+        self.cut = CUT.replace("ROOT", str(root))
+        for name in ("cp", "mv", "rm", "mkdir", "rmdir", "cmp", "grep"):
+            self.cut += f'{name}() {{ step; command {name} "$@"; }}\n'
+        for name in ("systemctl", "mount", "sync", "df"):
+            self.cut += f'{name}() {{ step; {root}/bin/{name} "$@"; }}\n'
+
+    def run_until(self, script: str, steps: int) -> bool:
+        """Runs it, but for what comes after so many commands; whether it was cut off."""
+        (self.root / "steps").write_text(f"{steps}\n")
+        for folder in ("/var/lib", "/boot"):
+            script = script.replace(folder, f"{self.root}{folder}")
+        done = subprocess.run(
+            [*self.shell, "-c", self.cut + script],
+            check=False,
+            capture_output=True,
+            text=True,
+            start_new_session=True,
+        )
+        assert done.returncode in (0, -9), done.stderr
+        return done.returncode != 0
+
+    def start(self) -> None:
+        """It starts: the owner's chain never without what belongs to it. It makes what is missing.
+
+        What the tests have left is damaged, and is to be rebuilt.
+        """
+        now = self.files()
+        if now.get("var/lib/bitcoind/chainstate/CURRENT") == "old":
+            for name in ("boot/node.conf", "var/lib/cairn/prune.main"):
+                assert now.get(name) == self.own[name]
+            assert "var/lib/cairn/rebuild-wanted" not in now
+        elif (self.root / "var/lib/bitcoind").exists():
+            (self.root / "var/lib/cairn/rebuild-wanted").write_text("main")
+        for name in ("var/lib/bitcoind/blocks", "var/lib/cairn/probe"):
+            (self.root / name).mkdir(parents=True, exist_ok=True)
+
+    def has_aside(self) -> bool:
+        """Whether there is anything to put back, or to tidy up."""
+        ends = ("", ".new", ".done")
+        return any((self.root / f"var/lib/cairn-aside{end}").exists() for end in ends)
+
+    def is_whole(self) -> None:
+        """The owner has all again, and nothing else but what was moved out of the way."""
+        now = self.files()
+        kept = {name for name in now if name.startswith("var/lib/cairn-aside.tests")}
+        assert {name: text for name, text in now.items() if name not in kept} == self.own
+        assert not self.has_aside()
+
+
+SHELLS = pytest.mark.parametrize(
+    ("shell", "keep"), [("dash", False), ("dash", True), ("busybox sh", False)]
+)
+
+
+@SHELLS
+def test_power_cut_while_it_is_put_back(tmp_path: Path, shell: str, keep: bool) -> None:
+    """At each command, then at another one of the next attempt: all comes back in the end."""
+    node, saved = CutNode(tmp_path / "node", shell), tmp_path / "saved"
+    assert not node.run_until(set_aside.TAKE, 999)
+    (node.root / "new.conf").write_text("prune=550\n")
+    assert not node.run_until(set_aside.write_conf(str(node.root / "new.conf")), 999)
+    node.start()
+    (node.root / "var/lib/cairn/prune.main").write_text("550")
+    (node.root / "var/lib/cairn/reindex-done.main").touch()
+    shutil.copytree(node.root, saved)
+    for steps in range(999):
+        cut = node.run_until(set_aside.back(keep), steps)
+        if not cut:
+            break
+        for more in (steps * 7 % 23, 999):
+            node.start()
+            if node.has_aside():
+                cut = node.run_until(set_aside.back(True), more)
+        assert not cut or not node.has_aside()
+        node.is_whole()
+        # nothing of the tests' was deleted
+        assert not keep or "550" in node.files().values()
+        shutil.rmtree(node.root)
+        shutil.copytree(saved, node.root)
+    assert steps > 20
+    node.is_whole()
+
+
+@SHELLS
+def test_power_cut_while_it_is_taken(tmp_path: Path, shell: str, keep: bool) -> None:
+    """At each command; what was not synced is empty then. node.conf is the owner's all along."""
+    node, saved = CutNode(tmp_path / "node", shell), tmp_path / "saved"
+    shutil.copytree(node.root, saved)
+    for steps in range(999):
+        cut = node.run_until(set_aside.TAKE, steps)
+        if not cut:
+            break
+        asked = (node.root / "asked").read_text() if (node.root / "asked").exists() else ""
+        new = node.root / "var/lib/cairn-aside.new"
+        if "\nsync" not in asked and new.exists():
+            for file in new.iterdir():
+                if file.is_file():
+                    file.write_text("")
+        moved, only_new = (new / "bitcoind").exists(), new.exists()
+        if moved:
+            node.start()
+        before = (node.root / "boot/node.conf").stat().st_ino
+        if node.has_aside():
+            assert not node.run_until(set_aside.back(keep), 999)
+        if only_new:
+            assert (node.root / "boot/node.conf").stat().st_ino == before
+        node.is_whole()
+        shutil.rmtree(node.root)
+        shutil.copytree(saved, node.root)
+    assert steps > 8
+
+
+@pytest.mark.parametrize("command", ["cp", "mv", "cmp", "sync", "mount"])
+def test_node_conf_that_cannot_be_written(node: Node, command: str) -> None:
+    """The only copy of the owner's, and its data, stay where they are; later all comes back."""
+    before = node.files()
+    assert node.run(set_aside.TAKE).returncode == 0
+    (node.root / "boot/node.conf").write_text("prune=550\n")
+    (node.root / "new.conf").write_text("dbcache=5\n")
+    during = node.files()
+    usual = node.root / "bin" / command
+    kept = usual.read_text() if usual.exists() else ""
+    program(usual, "echo 'no space' >&2; exit 1")
+    for script in (set_aside.write_conf(f"{node.root}/new.conf"), set_aside.back(keep=False)):
+        done = node.run(script)
+        assert done.returncode == 1
+        assert "written" in done.stderr
+        left = node.files()
+        # mv was done already when cmp, or the last sync, says no
+        left["boot/node.conf"] = during["boot/node.conf"]
+        assert left == during
+    usual.unlink()
+    if kept:
+        program(usual, kept)
+    assert node.run(set_aside.back(keep=False)).returncode == 0
+    assert node.files() == before
+
+
+def test_empty_copy_of_node_conf(node: Node) -> None:
+    """It is never made node.conf, and nothing is moved."""
+    assert node.run(set_aside.TAKE).returncode == 0
+    (node.root / "var/lib/cairn-aside/node.conf").write_text("")
+    during = node.files()
+    done = node.run(set_aside.back(keep=True))
+    assert done.returncode == 1 and "is empty" in done.stderr
+    assert node.files() == during
 
 
 def test_take_refuses(node: Node) -> None:

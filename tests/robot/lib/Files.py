@@ -186,17 +186,6 @@ class Files:
             raise AssertionError(f"no file system {kind} is mounted on {path} as {mode}")
 
     @keyword
-    def bytes_written_to_the_disk_of(self, path: str) -> int:
-        """What was written since the boot to the whole disk on which a path lies, by anybody.
-
-        Example:
-        | ${bytes}=    Bytes Written To The Disk Of    /var
-        """
-        script = ". /usr/lib/cairn/storage-class.sh; storage_class '' {}; cat /sys/block/{}/stat"
-        fields = session.run(script.format(shlex.quote(path), "$storage_device")).split()
-        return int(fields[6]) * 512
-
-    @keyword
     def file_system_should_have_more_than(self, mebibytes: int, path: str) -> None:
         """The file system on which a path lies has more than so many MiB in all.
 

@@ -14,6 +14,7 @@ import itertools
 import shlex
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,6 +62,22 @@ def parse(line: str) -> tuple[int, Result] | None:
     except ValueError:
         return None
     return number, Result(status, out.decode(errors="replace"), err.decode(errors="replace"))
+
+
+def until_answered(ask: Callable[[], object], timeout: float, pause: float) -> None:
+    """Asks again, with pauses in between, until it is no GuestShellError any more.
+
+    ``timeout``, ``pause``: seconds. Raises the last error after the time-out.
+    """
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            ask()
+            return
+        except GuestShellError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(pause)
 
 
 class GuestShell:
@@ -120,16 +137,8 @@ class GuestShell:
 
     def wait(self, timeout: float) -> None:
         """Waits until the shell answers; raises GuestShellError after `timeout` seconds."""
-        deadline = time.monotonic() + timeout
-        while True:
-            try:
-                # QEMU keeps it until the guest opens the port.
-                self._request("true", 6)
-                return
-            except GuestShellError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.5)
+        # QEMU keeps it until the guest opens the port.
+        until_answered(lambda: self._request("true", 6), timeout, 0.5)
 
     def run(self, script: str, timeout: float) -> Result:
         """Runs a shell script in the guest and returns its status and output."""

@@ -131,19 +131,18 @@ class Machine(UnderTest):
         """Shuts the guest down cleanly and waits at most so long until the machine is off."""
         assert self.process, "no machine runs"
         self.shell.power_down()
-        try:
-            self.process.wait(seconds)
-        except subprocess.TimeoutExpired as error:
-            raise AssertionError("the guest did not shut down") from error
-        self.kill()  # ended already; its disk has not
+        self._ends(seconds, "the guest did not shut down")
 
     def ends(self, seconds: float) -> None:
         """Waits at most so long until it ends by itself, which a reset makes it do."""
+        self._ends(seconds, "the machine has not been reset")
+
+    def _ends(self, seconds: float, otherwise: str) -> None:
         assert self.process, "no machine runs"
         try:
             self.process.wait(seconds)
         except subprocess.TimeoutExpired as error:
-            raise AssertionError("the machine has not been reset") from error
+            raise AssertionError(otherwise) from error
         self.kill()  # ended already; its disk has not
 
     def cut(self, policy: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.guest_shell import GuestShellError, Result
+from lab.guest_shell import GuestShellError, Result, until_answered
 from lab.paths import OUT
 
 KNOWN_HOSTS = OUT / "board/known_hosts"
@@ -171,16 +171,8 @@ class SshShell:
 
     def wait(self, timeout: float) -> None:
         """Waits until the shell answers; raises GuestShellError after `timeout` seconds."""
-        deadline = time.monotonic() + timeout
-        while True:
-            try:
-                self.run("true", 30)
-                return
-            except GuestShellError:
-                if time.monotonic() > deadline:
-                    raise
-                # sshd counts connections that bring no key
-                time.sleep(2)
+        # Two seconds between: sshd counts connections that bring no key
+        until_answered(lambda: self.run("true", 30), timeout, 2)
 
     def wait_for_the_end(self, seconds: float) -> None:
         """Waits at most so long until the other side has ended the connection."""

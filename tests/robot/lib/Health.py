@@ -77,7 +77,7 @@ class Health:
         files = dict(change.split("=", 1) for change in changes)
         session.run(
             f"rm -rf {FOLDER} && mkdir {FOLDER} && cd {FOLDER} &&"
-            f" printf %s {archive(files)} | base64 -d | tar xz"
+            f" printf %s {archive(files)} | base64 -d | gunzip | tar x"
         )
         session.run(f"/usr/lib/cairn/cairn-health --root {FOLDER} --once")
         return fitting(session.run(f"cat {FOLDER}{FILE}"))

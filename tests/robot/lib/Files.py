@@ -142,8 +142,8 @@ class Files:
         Example:
         | File Should Be Hidden From    bitcoind    /proc/sys/vm/overcommit_memory
         """
-        look = f"nsenter -t $(pidof {shlex.quote(program)}) -m test -e"
-        session.run(f"{look} / && ! {look} {shlex.quote(path)}")
+        look = f"test -e /proc/$(pidof {shlex.quote(program)})/root"
+        session.run(f"{look}/ && ! {look}{shlex.quote(path)}")
 
     # -- node.conf -------------------------------------------------------------------
 

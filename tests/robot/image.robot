@@ -43,6 +43,16 @@ The Daemon's Memory Is One Arena Of Jemalloc
     ${number}=    Get Length    ${mappings}
     Should Be True    ${number} < 200
 
+Microcode Comes Before The Kernel
+    [Documentation]    The loader hands the archive over and the kernel takes it; QEMU's processors
+    ...    need none, so that there is no more to see.
+    [Tags]    uefi
+    Test Needs    a disk of its own
+    ${entry}=    Guest    cat /boot/loader/entries/cairn-a.conf
+    Should Contain    ${entry}    initrd
+    ${lines}=    Guest    dmesg | grep -c -e '^.*RAMDISK: ' -e 'Freeing initrd memory'
+    Should Be Equal As Integers    ${lines}    2
+
 The Kernel Is Configured As Written
     ${lost}=    Kernel Options Lost
     Should Be Empty    ${lost}

@@ -396,7 +396,8 @@ def left_out(board: boards.Board | None) -> list[str]:
     if board is None:
         return ["--exclude", "buildroot"]
     # Without firmware in QEMU, the image's boot loader is not run.
-    return [] if board.meta["QEMU_FIRMWARE"] else ["--exclude", "uefi"]
+    unknown = [] if board.meta["QEMU_FIRMWARE"] else ["--exclude", "uefi"]
+    return [*unknown, "--variable", "LATE_BUS:usb"]
 
 
 def reach(words: Words) -> list[str]:

@@ -15,7 +15,8 @@ ${BIG}            datadisk=S3\n
 ${STICK}          datadisk=S6\n
 ${ERASE}          datadisk=S1\nerase=S1\n
 ${UNTOUCHED}      is not blank, and nothing on it is touched
-# Of a disk that comes late. The development image's kernel has no USB, Buildroot's no virtio-scsi.
+# Of a disk that comes late: usb on a board's image, tests/run.py says so. The development image's
+# kernel has no USB, Buildroot's no virtio-scsi.
 ${LATE_BUS}       scsi
 
 *** Keywords ***

@@ -111,7 +111,8 @@ def test_image_and_qemu(repo: Path) -> None:
         runner.left_out(boards.of_image(Path(name)))
         for name in ("out/x86_64/cairn-x86_64.img", "out/rpi5/cairn-rpi5.img", "cairn-dev.img")
     ]
-    assert left == [[], ["--exclude", "uefi"], ["--exclude", "buildroot"]]
+    late = ["--variable", "LATE_BUS:usb"]
+    assert left == [late, ["--exclude", "uefi", *late], ["--exclude", "buildroot"]]
 
 
 def test_two_boards_of_one_type(repo: Path) -> None:

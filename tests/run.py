@@ -388,8 +388,8 @@ def functional_with(engine: str) -> Tally:
     return tally
 
 
-def left_out(board: boards.Board | None) -> list[str]:
-    """Options of robot that leave out what cannot be tested on an image of this board.
+def board_options(board: boards.Board | None) -> list[str]:
+    """Options of robot for an image of this board: what it cannot be tested for, and its buses.
 
     None: on the development image.
     """
@@ -413,7 +413,7 @@ def reach(words: Words) -> list[str]:
         build("core-build", "--stock")
     image = f"an image for {name}" if name in boards.names() else "the development image"
     print(f"{words.host} has {image}. Each suite begins with a restart of the node.", flush=True)
-    left = left_out(boards.read(name) if name in boards.names() else None)
+    left = board_options(boards.read(name) if name in boards.names() else None)
     return [*left, "--variable", "IMAGE_CONF:"]
 
 
@@ -428,7 +428,7 @@ def image_options(options: argparse.Namespace) -> list[str]:
     image = Path(image).resolve()
     if not image.is_file():
         raise StageError(f"the image {image} does not exist; give IMAGE=FILE")
-    return ["--variable", f"IMAGE:{image}", *left_out(boards.of_image(image))]
+    return ["--variable", f"IMAGE:{image}", *board_options(boards.of_image(image))]
 
 
 def robot(options: argparse.Namespace) -> Tally:

@@ -108,7 +108,7 @@ def test_image_and_qemu(repo: Path) -> None:
     )
     assert "virtio-blk-device,drive=disk0" in words
     left = [
-        runner.left_out(boards.of_image(Path(name)))
+        runner.board_options(boards.of_image(Path(name)))
         for name in ("out/x86_64/cairn-x86_64.img", "out/rpi5/cairn-rpi5.img", "cairn-dev.img")
     ]
     late = ["--variable", "LATE_BUS:usb"]

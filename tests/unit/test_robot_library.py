@@ -7,6 +7,7 @@ do something to it, are replaced by ones of the test.
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -468,15 +469,22 @@ def test_flush(fake: Fake) -> None:
 
 def test_hidden(fake: Fake, tmp_path: Path) -> None:
     """A view that cannot be looked into is not one without the file."""
-    fake("pidof", "echo 1")
+    fake("pidof", f"echo {os.getpid()}")
     files = Files()
-    fake("nsenter", 'shift 3; exec "$@"')
     files.file_should_be_hidden_from("x", f"{tmp_path}/none")
     with pytest.raises(AssertionError):
         files.file_should_be_hidden_from("x", str(tmp_path))
-    fake("nsenter", "exit 1")
+    fake("pidof", "exit 1")
     with pytest.raises(AssertionError):
         files.file_should_be_hidden_from("x", f"{tmp_path}/none")
+
+
+def test_kernel_said(fake: Fake) -> None:
+    """Each of the words, not one of them."""
+    fake("dmesg", "printf '[ 1] RAMDISK: [mem 0x1]\\n[ 2] Freeing\\n'")
+    kernel.Kernel().kernel_should_have_said("RAMDISK:", "Freeing")
+    with pytest.raises(AssertionError, match="memory"):
+        kernel.Kernel().kernel_should_have_said("RAMDISK:", "Freeing initrd memory")
 
 
 def test_users_options(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,17 @@ def names_matched(text: str, patterns: tuple[str, ...]) -> bool:
 class Kernel:
     """What the guest's kernel shows in /proc and /sys."""
 
+    @keyword
+    def kernel_should_have_said(self, *words: str) -> None:
+        """The kernel's messages since the boot have each of the words.
+
+        Example:
+        | Kernel Should Have Said    RAMDISK:    Freeing initrd memory
+        """
+        said = session.run("dmesg")
+        if missing := [word for word in words if word not in said]:
+            raise AssertionError(f"the kernel has not said {missing}")
+
     # -- time and memory -------------------------------------------------------------
 
     @keyword

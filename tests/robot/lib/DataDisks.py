@@ -44,6 +44,7 @@ class DataDisks:
     def __init__(self) -> None:
         """No disk yet."""
         self.disks: dict[str, Disk] = {}
+        self.late_bus = ""
         self.digests: dict[str, str] = {}
         self.plugged: list[str] = []
 
@@ -208,21 +209,22 @@ class DataDisks:
 
     @keyword
     def plug_in_while_it_runs(self, name: str) -> None:
-        """Plugs a USB disk into the running machine, which must have been started with one.
+        """Plugs a disk into the running machine, in the port of `Have A Free Port`.
 
-        Fails if there is no such disk, or QEMU does not take it.
+        Fails if there is no such disk or port, or QEMU does not take it.
 
         Example:
-        | New Data Disk    ssd    S1    bus=usb
+        | New Data Disk    ssd    S1
+        | Have A Free Port    usb
+        | Start VM    datadisk    datadisk=S1    wait=${False}
         | Plug In While It Runs    ssd
         """
         disk = self.disks[name]
         node = {"driver": "raw", "node-name": f"late-{name}"}
         file = {"driver": "file", "filename": str(disk.image)}
         session.virtual.qmp("blockdev-add", {**node, "discard": "unmap", "file": file})
-        device = {"driver": "scsi-hd", "bus": "late.0"}
-        if disk.bus == "usb":
-            device = {"driver": "usb-storage", "bus": "late.0"}
+        driver = "usb-storage" if self.late_bus == "usb" else "scsi-hd"
+        device = {"driver": driver, "bus": "late.0"}
         session.virtual.qmp(
             "device_add", {**device, "drive": f"late-{name}", "serial": disk.serial}
         )
@@ -235,6 +237,7 @@ class DataDisks:
         | Have A Free Port    usb
         """
         self._plug()
+        self.late_bus = bus
         controller = "qemu-xhci,id=late" if bus == "usb" else "virtio-scsi-pci,id=late"
         session.virtual.extra += ["-device", controller]
 

@@ -3,7 +3,7 @@
 
 usage: bench/compare.py [--scenario NAME]... [--variant NAME]... [--runs N] [--seconds S]
                         [--out FILE] [--list]
-  --scenario NAME  of bench/plan.py; default all of them
+  --scenario NAME  of bench/plan.py; default all but those of hours, "large" and "tip"
   --variant NAME   of bench/plan.py; default stock, leveldb, lmdb ("product"); "ablations"
                    stands for the builds without one part, "candidates" for those with one more,
                    "tunings" for one other setting each, "libraries" for the daemons of both lanes,
@@ -38,16 +38,18 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from bench.plan import CHAINS, GROUPS, SCENARIOS, VARIANTS, Scenario, Variant
-from bench.run_node import Chain, RunError, binary_of, loader, measure
+from bench.run_node import Chain, RunError, binary_of, loader, measure, measure_tip
 from lab.limits import LimitError
 from lab.paths import ROOT
 
 OUT = ROOT / "out/bench"
+#: Figures that are printed as they come.
+SAID = ("sync_s", "written_mib", "tip_written_mib", "tip_reads", "tip_block_ms")
 
 
 class BenchError(Exception):
@@ -105,9 +107,10 @@ def make_chain(name: str, options: tuple[str, ...], folder: Path) -> tuple[Path,
 
 
 @contextmanager
-def feeder(path: Path) -> Iterator[int]:
-    """The peer that serves the chain; yields its port."""
+def feeder(path: Path, blocks: int | None = None) -> Iterator[int]:
+    """The peer that serves the chain, or its first ``blocks``; yields its port."""
     command = [sys.executable, "-m", "lab.block_server", str(path), "--port", "0"]
+    command += ["--blocks", str(blocks)] if blocks else []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
@@ -119,13 +122,19 @@ def feeder(path: Path) -> Iterator[int]:
             process.terminate()
 
 
+def served_part(path: Path, summary: dict[str, Any], day: int) -> AbstractContextManager[int]:
+    """The feeder of a scenario's chain: without the blocks of its day, which come one by one."""
+    return feeder(path, summary["height"] - day + 1)
+
+
 def chosen(options: argparse.Namespace) -> tuple[list[Scenario], list[Variant]]:
     """What the command line names, in the plan's order."""
-    names = set(options.variant or ["product"])
+    wanted = set(options.scenario or [item.name for item in SCENARIOS if not item.alone])
+    also = {name for item in SCENARIOS if item.name in wanted for name in item.also}
+    names = set(options.variant or ["product", *also])
     for group, members in GROUPS.items():
         if group in names:
             names = names - {group} | {variant.name for variant in members}
-    wanted = set(options.scenario or [scenario.name for scenario in SCENARIOS])
     unknown = (names - {v.name for v in VARIANTS}) | (wanted - {s.name for s in SCENARIOS})
     if unknown:
         raise BenchError(f"unknown: {', '.join(sorted(unknown))}; --list has the names")
@@ -180,6 +189,7 @@ def rounds(options: argparse.Namespace, results: dict[str, Any], store: Path) ->
         if not variant.image:
             subprocess.run([str(ROOT / "support/core-build"), *variant.build], check=True)
     names = {scenario.chain: CHAINS[scenario.chain] for scenario in scenarios}
+    days = {scenario.chain: scenario.day for scenario in scenarios}
     chains = {name: make_chain(name, words, OUT) for name, words in names.items()}
     if results.setdefault("machine", machine()) != machine():
         raise BenchError(f"{store} is of another machine; name another file with --out")
@@ -200,7 +210,7 @@ def rounds(options: argparse.Namespace, results: dict[str, Any], store: Path) ->
     began = time.monotonic()
     with ExitStack() as stack:
         served = {
-            name: Chain(summary, stack.enter_context(feeder(path)))
+            name: Chain(summary, stack.enter_context(served_part(path, summary, days[name])), path)
             for name, (path, summary) in chains.items()
         }
         for done in range(options.runs):
@@ -216,9 +226,10 @@ def rounds(options: argparse.Namespace, results: dict[str, Any], store: Path) ->
                     say(f"{scenario.name}, {variant.name}, round {number}")
                     chain = served[scenario.chain]
                     new = (scenario.name, variant.name) not in seen
-                    figures = measure(scenario, variant, chain, OUT / "work", check=new)
+                    run_it = measure_tip if scenario.day else measure
+                    figures = run_it(scenario, variant, chain, OUT / "work", check=new)
                     seen.add((scenario.name, variant.name))
-                    say(f"sync {figures['sync_s']:.0f} s, written {figures['written_mib']:.0f} MiB")
+                    say(", ".join(f"{key} {figures[key]:.0f}" for key in SAID if key in figures))
                     run = {"round": number, "scenario": scenario.name, "variant": variant.name}
                     run["daemon"] = daemons[variant.name]
                     runs.append(run | {key: round(value, 3) for key, value in figures.items()})

@@ -31,6 +31,7 @@ from bench.plan import (
     PROFILED,
     SCENARIOS,
     TUNINGS,
+    UPSTREAM,
     VARIANTS,
     Claim,
     Scenario,
@@ -58,6 +59,14 @@ FIGURES = [
     ("verify_s", "startup verification, s", 1, True),
     ("verify_cpu_s", "CPU until then, s", 1, False),
     ("verify_read_mib", "read until then, MiB", 0, False),
+    ("tip_written_mib", "written a day, MiB", 0, True),
+    ("tip_blocks_mib", "of it the day's blocks, MiB", 0, False),
+    ("tip_flushes", "flushes of the device a day", 0, False),
+    ("tip_reads", "reads a block, requests", 0, True),
+    ("tip_read_kib", "reads a block, KiB", 0, True),
+    ("tip_block_ms", "time a block, ms", 0, True),
+    ("tip_rss_mib", "peak RSS of the day, MiB", 0, True),
+    ("tip_stolen_percent", "taken by the host in the day, %", 0, False),
 ]
 #: The project's aims, as ratios of stock to each engine: figure, scenario, least ratio. Those with
 #: the memory that is named, and those with a cache that is to the coins what it is to mainnet's.
@@ -72,6 +81,7 @@ AIMS = [
     ("written_mib", "sd-scaled", 2.0, "bytes written, cache in proportion"),
     ("rss_mib", "sd-1g", 1.0, "peak RSS"),
     ("rss_mib", "sd-scaled", 1.0, "peak RSS, cache in proportion"),
+    ("tip_written_mib", "tip", 5.0, "bytes written a day at the tip"),
 ]
 
 
@@ -158,11 +168,16 @@ def table(results: Results, scenario: Scenario, variants: list[str]) -> list[str
 
 def settings(results: Results, scenario: Scenario) -> list[str]:
     """A table of candidates and tunings: one row each, ratios to the product's daemon."""
-    shown = [(key, heading) for key, heading, _, compare in FIGURES if compare]
+    names = results.variants(scenario.name, SETTINGS)
+    shown = [
+        (key, heading)
+        for key, heading, _, compare in FIGURES
+        if compare and any(results.value(scenario.name, name, key) is not None for name in names)
+    ]
     lines = ["| Setting or patch | rounds | " + " | ".join(heading for _, heading in shown) + " |"]
     lines.append("|---|" + "---:|" * (len(shown) + 1))
     bases = {variant.name: variant.base for variant in SETTINGS}
-    for name in results.variants(scenario.name, SETTINGS):
+    for name in names:
         ratios = [results.ratio(scenario.name, bases[name], name, key) for key, _ in shown]
         rounds = max((ratio.rounds for ratio in ratios if ratio), default=0)
         cells = [str(ratio or "") for ratio in ratios]
@@ -263,7 +278,7 @@ def page(results: Results) -> str:
     lines += ["![Seconds of a sync](performance-sync.svg)", ""]
     lines += ["![MiB written in a sync](performance-written.svg)", ""]
     for scenario in SCENARIOS:
-        groups = [[*PRODUCT, *ABLATIONS], LIBRARIES]
+        groups = [[*PRODUCT, *UPSTREAM, *ABLATIONS], LIBRARIES]
         tables = [names for group in groups if (names := results.variants(scenario.name, group))]
         if not tables:
             continue

@@ -15,7 +15,21 @@ SD = {
 
 #: What is synced: options of support/chaingen. "small" is for scenarios in which an engine writes
 #: so much that the standard chain, 2.2 GB, would take hours on a card.
-CHAINS = {"standard": (), "small": ("-blocks=500", "-utxos=750000")}
+#: "large" and "tip" have a sixth of mainnet's coins; the last 144 blocks of "tip" are a day of
+#: mainnet's size (1.6 MB a block), and need no -assumevalid.
+CHAINS = {
+    "standard": (),
+    "small": ("-blocks=500", "-utxos=750000"),
+    "large": ("-blocks=6000", "-utxos=30000000"),
+    "tip": (
+        "-blocks=1600",
+        "-utxos=30000000",
+        "-txs=3500",
+        "-scripts=open",
+        "-day=144",
+        "-dayold=33",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -28,6 +42,10 @@ class Scenario:
     memory: int | None  # MiB for the daemon and its page cache, None: no limit
     dbcache: int  # MiB
     chain: str = "standard"  # of CHAINS
+    day: int = 0  # so many last blocks come one by one, as at the tip; only they are measured
+    alone: bool = False  # hours long: only if it is named
+    also: tuple[str, ...] = ()  # variants besides the product's, if none is named
+    size: str = "6G"  # of the disk
 
 
 @dataclass(frozen=True)
@@ -76,6 +94,21 @@ SCENARIOS = [
     Scenario("sd-scaled", "SD card, 320 MiB of memory, dbcache=4", SD, 320, 4, "small"),
     Scenario("fast", "disk without limit, 2 GiB of memory, dbcache=450", None, 2048, 450),
     Scenario("fast-scaled", "disk without limit, 320 MiB, dbcache=4", None, 320, 4, "small"),
+    Scenario(
+        "large", "SD card, 1 GiB, 30 million coins", SD, 1024, 358, "large", alone=True, size="12G"
+    ),
+    Scenario(
+        "tip",
+        "a day at the tip, 30 million coins, 384 MiB of memory, dbcache=63",
+        None,
+        384,
+        63,
+        "tip",
+        day=144,
+        alone=True,
+        also=("stock-no-seek",),
+        size="12G",
+    ),
 ]
 
 #: Regtest never stops checking for BIP 30, mainnet does: all builds have this patch.
@@ -88,6 +121,14 @@ PRODUCT = [
     Variant("stock", "stock Core (LevelDB)", ("--stock", *BIP30)),
     Variant("leveldb", "Cairn, LevelDB", BIP30, LEVELDB),
     Variant("lmdb", "Cairn, LMDB", BIP30, LMDB),
+]
+#: What upstream has mended since the pinned release.
+UPSTREAM = [
+    Variant(
+        "stock-no-seek",
+        "stock Core, no compactions because of lookups (as in v31.1)",
+        ("--stock", *BIP30, "--with", "no-seek-compaction"),
+    ),
 ]
 #: Cairn without one of its parts, or without what upstream already has.
 ABLATIONS = [
@@ -173,6 +214,7 @@ LIBRARIES = [
 #: Names that stand for several variants, compare.py's --variant.
 GROUPS = {
     "product": PRODUCT,
+    "upstream": UPSTREAM,
     "ablations": ABLATIONS,
     "candidates": CANDIDATES,
     "tunings": TUNINGS,

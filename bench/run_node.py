@@ -12,8 +12,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from bench import tip
 from bench.plan import Scenario, Variant
 from lab import boards
+from lab.block_server import Chain as Blocks
 from lab.limits import Disk, MemoryGroup, Settings
 from lab.node import Daemon
 from lab.paths import ROOT
@@ -35,10 +37,11 @@ class RunError(Exception):
 
 @dataclass(frozen=True)
 class Chain:
-    """What is synced: bench/chaingen's summary, and the port of the peer that serves it."""
+    """What is synced: bench/chaingen's summary, the port of the peer that serves it, its file."""
 
     summary: dict[str, Any]
     port: int
+    path: Path
 
 
 class Measured(Daemon):
@@ -203,7 +206,7 @@ def measure(
     run = folder / "run"
     run.mkdir(parents=True, exist_ok=True)
     group = MemoryGroup(scenario.memory)
-    disk = Disk(folder / "disk", scenario.disk, mount=variant.mount)
+    disk = Disk(folder / "disk", scenario.disk, scenario.size, variant.mount)
     kernel = Settings()
     daemon: Measured | None = None
 
@@ -264,4 +267,56 @@ def measure(
         kernel.restore()
         disk.close()
         group.close()
+    return figures
+
+
+def measure_tip(
+    scenario: Scenario, variant: Variant, chain: Chain, folder: Path, *, check: bool
+) -> dict[str, Any]:
+    """The chain but for its last day is synced without limits, then comes the day, as at the tip.
+
+    Figures of the day only. Raises RunError, LimitError. ``check``: as in measure().
+    """
+    summary = chain.summary
+    top = summary["height"]
+    base = top - scenario.day
+    blocks = Blocks(chain.path)
+    now = tip.block_time(blocks.headers[base])
+    common = ["-regtest", "-dnsseed=0", "-prune=550", "-maxmempool=5", f"-par={os.cpu_count()}"]
+    common += [f"-dbcache={scenario.dbcache * variant.cache}", *variant.options]
+    figures: dict[str, Any] = {"load": os.getloadavg()[0]}
+    run = folder / "run"
+    run.mkdir(parents=True, exist_ok=True)
+    groups = [MemoryGroup(None)]
+    disk = Disk(folder / "disk", scenario.disk, scenario.size, variant.mount)
+    daemon: Measured | None = None
+    try:
+        catching_up = [f"-connect=127.0.0.1:{chain.port}", "-maxtipage=2000000000"]
+        daemon = Measured(variant, disk.path, run, groups[0], *common, *catching_up)
+        daemon.until(rf"UpdateTip: new best=\S+ height={base} ")
+        daemon.stop_time()
+        groups.append(MemoryGroup(scenario.memory))
+        drop_caches()
+        daemon = Measured(
+            variant, disk.path, run, groups[1], *common, "-connect=0", f"-mocktime={now}"
+        )
+        daemon.until("Done loading")
+        stolen = Stolen()
+        figures |= tip.day(daemon, disk, blocks, base + 1, top)
+        figures["tip_stolen_percent"] = stolen.percent()
+        figures["tip_rss_mib"] = daemon.usage()["rss_mib"]
+        if check:
+            result = daemon.call("gettxoutsetinfo", "muhash")
+            if result["muhash"] != summary["muhash"]:
+                raise RunError(f"{variant.name} has other coins than the chain: {result}")
+            figures["coins_equal"] = True
+        daemon.stop_time()
+    except (RpcError, OSError, tip.TipError) as error:
+        raise RunError(f"{variant.name} in {scenario.name}: {error}") from error
+    finally:
+        if daemon:
+            daemon.kill()
+        disk.close()
+        for group in groups:
+            group.close()
     return figures

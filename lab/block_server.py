@@ -1,9 +1,10 @@
 """A peer on loopback that serves the blocks of one file to nodes, and does nothing else.
 
-usage: .venv/bin/python -m lab.block_server FILE [--port P]
+usage: .venv/bin/python -m lab.block_server FILE [--port P] [--blocks N]
   FILE      blocks from genesis on, each after the one it builds on, in the format of bitcoind's
             block files (magic, length, block): what bench/chaingen writes, or tests/data unpacked
   --port P  TCP port on 127.0.0.1, default 18555; 0 takes a free one. Ctrl-C or SIGTERM ends it
+  --blocks N  how many blocks of the file there are for the node, genesis included; default all
 
 Prints `port=P blocks=N tip=HASH` when it listens. A node connects with
 `-connect=127.0.0.1:P`; P2P's version 2 is answered by hanging up, upon which the node tries
@@ -51,8 +52,8 @@ class ChainError(Exception):
 class Chain:
     """Where the blocks are in the file."""
 
-    def __init__(self, path: Path) -> None:
-        """Reads all headers."""
+    def __init__(self, path: Path, blocks: int | None = None) -> None:
+        """Reads all headers, or those of the first ``blocks``."""
         with path.open("rb") as stream:
             if os.fstat(stream.fileno()).st_size < 8 + HEADER:
                 raise ChainError(f"{path} has no block; give the file that chaingen wrote")
@@ -64,7 +65,7 @@ class Chain:
         self.heights: dict[bytes, int] = {}  # by hash
         self.checksums: dict[int, bytes] = {}
         at, tip = 0, bytes(32)
-        while at < len(data):
+        while at < len(data) and len(self.headers) != blocks:
             magic, size = struct.unpack_from("<4sI", data, at) if at + 8 <= len(data) else (b"", 0)
             start = at + 8
             at = start + size
@@ -209,9 +210,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Serves the blocks of a file to nodes, by P2P.")
     parser.add_argument("file", type=Path, help="file of blocks, from genesis on")
     parser.add_argument("--port", type=int, default=18555, help="port on 127.0.0.1 (18555)")
+    parser.add_argument("--blocks", type=int, help="how many blocks there are, default all")
     options = parser.parse_args()
     try:
-        asyncio.run(run(Chain(options.file), options.port))
+        asyncio.run(run(Chain(options.file, options.blocks), options.port))
     except ChainError as error:
         print(f"block_server: {error}", file=sys.stderr)
         return 1

@@ -101,15 +101,16 @@ class Traffic:
     written: int  # bytes
     writes: int  # requests
     flushes: int  # requests to empty its cache
+    reads: int = 0  # requests
 
     @classmethod
     def parse(cls, stat: str) -> Traffic:
         """What a device's file /sys/block/*/stat says."""
-        # Documentation/block/stat.rst: sectors read are field 3, write I/Os, merges, sectors are
-        # fields 5 to 7, flushes 16
+        # Documentation/block/stat.rst: read I/Os are field 1, sectors read 3, write I/Os, merges,
+        # sectors are fields 5 to 7, flushes 16
         fields = [int(field) for field in stat.split()]
         flushes = fields[15] if len(fields) > 15 else 0
-        return cls(fields[2] * SECTOR, fields[6] * SECTOR, fields[4], flushes)
+        return cls(fields[2] * SECTOR, fields[6] * SECTOR, fields[4], flushes, fields[0])
 
     def __sub__(self, before: Traffic) -> Traffic:
         """What came between."""
@@ -118,6 +119,7 @@ class Traffic:
             self.written - before.written,
             self.writes - before.writes,
             self.flushes - before.flushes,
+            self.reads - before.reads,
         )
 
 

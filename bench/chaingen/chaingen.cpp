@@ -57,7 +57,7 @@ constexpr int64_t CONSOLIDATION_MAX{80}, FANOUT_MAX{80};
 
 struct Options {
     std::string out;
-    int64_t blocks, txs, utxos, seed, old, tail;
+    int64_t blocks, txs, utxos, seed, old, day, day_old, tail;
     bool open, muhash;
 };
 
@@ -78,23 +78,22 @@ constexpr unsigned OLD_PERMILLE{50};
 /** Draws ages of the coins to spend: which band, by the shares; within it an age a with 1/(a+1). */
 class Ages
 {
-    const unsigned m_old;
     std::vector<uint64_t> m_sums; //!< of the ages' weights; whole numbers are the same everywhere
 
     uint64_t Sum(int age) const { return age < 0 ? 0 : m_sums[age]; }
 
 public:
-    explicit Ages(unsigned old_permille) : m_old{old_permille}
+    Ages()
     {
         uint64_t sum{0};
         for (int age{0}; age <= BANDS.back().to; ++age)
             m_sums.push_back(sum += (uint64_t{1} << 40) / (age + 1));
     }
 
-    /** No value: one of all coins. */
-    std::optional<int> Draw(InsecureRandomContext& rng) const
+    /** No value: one of all coins, as so many of a thousand are. */
+    std::optional<int> Draw(unsigned old_permille, InsecureRandomContext& rng) const
     {
-        if (rng.randrange(1000U) < m_old) return std::nullopt;
+        if (rng.randrange(1000U) < old_permille) return std::nullopt;
         unsigned draw{rng.randrange(1000U - OLD_PERMILLE)};
         const Band* band{BANDS.begin()};
         for (; draw >= band->permille; ++band) draw -= band->permille;
@@ -141,9 +140,16 @@ class Chain
         return share->kind;
     }
 
+    /** Of a thousand inputs of a block, those that are drawn from all coins. */
+    unsigned OldPermille(int height) const
+    {
+        const bool last_day{height > LEAD + m_options.blocks - m_options.day};
+        return unsigned(10 * (last_day ? m_options.day_old : m_options.old));
+    }
+
     Coin TakeCoin(int height)
     {
-        const std::optional<int> age{m_ages.Draw(m_rng)};
+        const std::optional<int> age{m_ages.Draw(OldPermille(height), m_rng)};
         const auto [born, coin]{age && *age < height
             ? m_pool.TakeFrom(height - *age, m_rng) : m_pool.TakeAny(m_rng)};
         ++m_by_age[*std::ranges::lower_bound(AGE_STEPS, height - born)];
@@ -347,7 +353,6 @@ public:
         : m_options{options},
           m_rng{uint64_t(options.seed)},
           m_scripts{options.open, m_rng},
-          m_ages{unsigned(options.old * 10)},
           m_top{int(LEAD + options.blocks + options.tail)},
           m_pool{m_top + 1},
           m_coinbases(1),
@@ -409,6 +414,7 @@ public:
         summary.pushKV("filled_blocks", m_options.blocks);
         summary.pushKV("full_blocks", m_full);
         summary.pushKV("tail", m_options.tail);
+        summary.pushKV("day", m_options.day);
         summary.pushKV("transactions", m_txs);
         summary.pushKV("inputs", m_inputs);
         summary.pushKV("outputs", m_outputs);
@@ -453,6 +459,11 @@ Options Parse(int argc, char* argv[])
     add("-seed=<n>", "Another chain of the same kind (default: 1)");
     add("-old=<percent>",
         "Share of inputs that are drawn from the whole UTXO set (default: 5, as on mainnet)");
+    add("-day=<n>",
+        "Number of the last blocks with transactions that are of another kind: the day of the "
+        "benchmark of the tip (default: 0)");
+    add("-dayold=<percent>",
+        "Share of the day's inputs that are drawn from the whole UTXO set (default: 33)");
     add("-scripts=<signed|open>",
         "signed: mainnet's types with signatures made up, for nodes with "
         "-assumevalid=<best_block>; open: nothing is signed, "
@@ -482,6 +493,8 @@ Options Parse(int argc, char* argv[])
     options.utxos = Number(args, "-utxos", 3'000'000, 100, 1'000'000'000);
     options.seed = Number(args, "-seed", 1, 0, std::numeric_limits<int64_t>::max());
     options.old = Number(args, "-old", OLD_PERMILLE / 10, 0, 100);
+    options.day = Number(args, "-day", 0, 0, options.blocks);
+    options.day_old = Number(args, "-dayold", 33, 0, 100);
     options.tail = Number(args, "-tail", options.open ? 0 : TAIL_SIGNED, 0, 100'000);
     options.muhash = Number(args, "-muhash", 1, 0, 1);
     return options;

@@ -13,7 +13,8 @@ from lab.paths import ROOT
 
 FOLDER = ROOT / "bench/ablation"
 BIP30 = FOLDER / "bip30-off.patch"
-OTHERS = sorted(set(FOLDER.glob("*.patch")) - {BIP30})
+STOCK = FOLDER / "no-seek-compaction.patch"
+OTHERS = sorted(set(FOLDER.glob("*.patch")) - {BIP30, STOCK})
 CACHE = [FOLDER / "prune-empties-cache.patch", FOLDER / "full-scan.patch"]
 
 
@@ -21,6 +22,7 @@ CACHE = [FOLDER / "prune-empties-cache.patch", FOLDER / "full-scan.patch"]
     ("variant", "patches"),
     [
         ("core-stock", [BIP30]),
+        ("core-stock", [BIP30, STOCK]),
         ("core", [BIP30, *CACHE]),
         *(("core", [patch]) for patch in [BIP30, *OTHERS]),
         *(("core", [BIP30, patch]) for patch in OTHERS),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -217,7 +218,7 @@ def test_measure(tmp_path: Path) -> None:
     stock = plan.Variant("stock", "", ("--stock",))
     dirty = Path("/proc/sys/vm/dirty_bytes")
     with compare.feeder(path) as port:
-        served = run_node.Chain(summary, port)
+        served = run_node.Chain(summary, port, path)
         figures = run_node.measure(scenario, stock, served, tmp_path / "work", check=True)
         tuned = plan.Variant(
             "tuned",
@@ -236,20 +237,58 @@ def test_measure(tmp_path: Path) -> None:
     assert figures["verified_blocks"] == summary["tail"] + run_node.VERIFY_BLOCKS
     assert figures["verified_transactions"] > run_node.VERIFY_BLOCKS
     for key, *_ in performance.FIGURES:
+        if key.startswith("tip_"):
+            continue
         # a small chain's files may all live long enough; a host may have nothing else to do
         may_be_none = key in ("unwritten_mib", "stolen_percent")
         assert figures[key] > 0 or (may_be_none and figures[key] == 0), key
     assert figures["written_mib"] > summary["bytes"] / 2**20
     assert figures["flushes"] >= 1
     # a chain that the coins are not of
-    wrong = run_node.Chain({**summary, "muhash": "0" * 64}, served.port)
+    wrong = run_node.Chain({**summary, "muhash": "0" * 64}, served.port, path)
     with (
         compare.feeder(path) as port,
         pytest.raises(run_node.RunError, match="other coins"),
     ):
-        wrong = run_node.Chain(wrong.summary, port)
+        wrong = run_node.Chain(wrong.summary, port, path)
         run_node.measure(scenario, stock, wrong, tmp_path / "work", check=True)
     assert not (tmp_path / "work/disk/mnt").is_mount()
+
+
+@pytest.mark.slow  # builds a daemon to measure with
+@needs_root
+def test_measure_tip(tmp_path: Path) -> None:
+    """Two hours at the tip: each block comes at its own time, and the coins are the chain's."""
+    words = ("-blocks=150", "-txs=20", "-utxos=3000", "-scripts=open", "-day=12")
+    path, summary = compare.make_chain("tiny", words, tmp_path)
+    assert summary["day"] == 12
+    scenario = plan.Scenario("small", "", None, None, 8, day=12)
+    stock = plan.Variant("stock", "", ("--stock",))
+    with compare.served_part(path, summary, 12) as port:
+        served = run_node.Chain(summary, port, path)
+        figures = run_node.measure_tip(scenario, stock, served, tmp_path / "work", check=True)
+    assert figures["coins_equal"] is True
+    for key, *_ in performance.FIGURES:
+        may_be_none = key in ("tip_stolen_percent", "tip_reads", "tip_read_kib")
+        assert not key.startswith("tip_") or figures[key] > 0 or may_be_none, key
+    # twelve times as much a day, and more than the blocks alone
+    assert figures["tip_written_mib"] > figures["tip_blocks_mib"]
+    assert not (tmp_path / "work/disk/mnt").is_mount()
+
+
+def test_long_scenarios_are_named() -> None:
+    """They run only if somebody asks for them, with the variants that they add."""
+    options = argparse.Namespace(scenario=None, variant=None)
+    scenarios, variants = compare.chosen(options)
+    assert not {"tip", "large"} & {scenario.name for scenario in scenarios}
+    assert "stock-no-seek" not in {variant.name for variant in variants}
+    options.scenario = ["tip"]
+    scenarios, variants = compare.chosen(options)
+    assert [scenario.name for scenario in scenarios] == ["tip"]
+    names = {variant.name for variant in variants}
+    assert names == {"stock", "stock-no-seek", "leveldb", "lmdb"}
+    options.variant = ["leveldb"]
+    assert [variant.name for variant in compare.chosen(options)[1]] == ["leveldb"]
 
 
 def test_results_are_kept(tmp_path: Path) -> None:

@@ -133,7 +133,13 @@ class Node:
             [ ! -e {root}/bin/later ] || sh {root}/bin/later
             awk '{{ exit $1 >= 300 }}' {root}/proc/uptime || kill -9 $PPID""",
         )
-        program(tools / "wipefs", f"case $1 in -a) {note} ;; *) cat {root}/signatures ;; esac")
+        # the kernel forgets the partitions of a disk without a table
+        program(
+            tools / "wipefs",
+            f"""case $1 in
+            -a) {note}; d=${{2#/dev/}}; rm -rf {root}/sys/class/block/$d/$d?* ;;
+            *) cat {root}/signatures ;; esac""",
+        )
         self.write("signatures", "")
         for name in ("fsck.ext4", "fsck.f2fs"):
             program(tools / name, note)
@@ -324,16 +330,48 @@ def test_a_disk_that_cannot_be_read(node: Node) -> None:
     assert node.calls("systemd-repart") == []
 
 
+def forgetting_wipefs(node: Node, kernel: str) -> None:
+    """A wipefs that erases, after which the kernel does with the partition sda1 what is given."""
+    note = f'echo "${{0##*/}} $*" >>{node.root}/log'
+    script = f"case $1 in -a) {note}; [ $2 = /dev/sda1 ] || {{ {kernel}; }} ;; esac"
+    program(node.root / "bin/wipefs", script)
+
+
 def test_erase(node: Node) -> None:
     """By its serial number, all signatures first; then the screen asks to take the line out."""
     node.node_conf("datadisk=S1\nerase=S1\n")
     node.disk("sda", "S1")
     node.partition("sda", 1, "photos", ID_FS_TYPE="ntfs")
     node.run()
-    assert node.calls("wipefs") == ["wipefs -a -f /dev/sda1", "wipefs -a -f /dev/sda"]
+    assert node.calls("wipefs") == ["wipefs -a /dev/sda1", "wipefs -a /dev/sda"]
     assert "--empty=force" in node.calls("systemd-repart")[0]
     assert node.data() == "sda1"
     assert "Remove erase= from node.conf" in node.report()
+
+
+def test_erase_until_the_kernel_has_forgotten(node: Node) -> None:
+    """udev looks at a partition when wipefs asks the kernel to forget it: asked again."""
+    node.node_conf("datadisk=S1\nerase=S1\n")
+    node.disk("sda", "S1")
+    node.partition("sda", 1, "photos", ID_FS_TYPE="ntfs")
+    again = f"[ -e {node.root}/busy ] || rm -r {node.root}/sys/class/block/sda/sda1"
+    forgetting_wipefs(node, f"{again}; rm -f {node.root}/busy")
+    (node.root / "busy").touch()
+    node.run()
+    assert len(node.calls("wipefs")) == 4
+    assert len(node.calls("systemd-repart")) == 1
+    assert node.data() == "sda1"
+
+
+def test_erase_of_a_disk_in_use(node: Node) -> None:
+    """The kernel never forgets its partition: nothing is made, and the screen says why."""
+    node.node_conf("datadisk=S1\nerase=S1\n")
+    node.disk("sda", "S1")
+    node.partition("sda", 1, "photos", ID_FS_TYPE="ntfs")
+    forgetting_wipefs(node, "false")
+    said = node.run(status=KILLED)
+    assert "The old partitions of the disk sda (serial S1) are still in use. Restart" in said
+    assert node.calls("systemd-repart") == []
 
 
 def test_an_old_node_conf_with_a_new_card(node: Node) -> None:

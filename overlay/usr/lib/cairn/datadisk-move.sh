@@ -136,8 +136,9 @@ datadisk_make() {
 	format=$(record filesystem)
 	printf '[Partition]\nType=linux-generic\nLabel=cairn-data-%s\nFormat=%s\nSizeMinBytes=512M\n' \
 		"$id" "${format:-ext4}" >"$work/repart.d/data.conf"
-	if [ "$3" = force ]; then
-		for partition in $(partitions "$1") "$1"; do wipefs -a -f "/dev/$partition" >/dev/null; done
+	if [ "$3" = force ] && ! erase "$1"; then
+		trouble="The old partitions of $where are still in use. Restart the node to try again."
+		return 1
 	fi
 	systemd-repart --dry-run=no "--empty=$3" --seed=random --definitions="$work/repart.d" \
 		"/dev/$1" >"$work/repart.log" 2>&1 || {
@@ -164,6 +165,23 @@ datadisk_make() {
 	set_label "$made" "cairn-$id" || unfinished=1
 	[ -z "$unfinished" ] || return 1
 	announce "The data partition on $where is ready."
+}
+
+# erase DISK: its signatures, until the kernel has forgotten its partitions, at most half a minute.
+# systemd-repart could make none in their place. wipefs asks the kernel to forget them, and so does
+# udev when wipefs closes the disk; both in vain while udev looks at one of them.
+erase() {
+	tries=0
+	while :; do
+		for partition in $(partitions "$1") "$1"; do
+			wipefs -a "/dev/$partition" >/dev/null 2>&1 || :
+		done
+		settle
+		[ -n "$(partitions "$1")" ] || return 0
+		tries=$((tries + 1))
+		[ "$tries" -lt 30 ] || return 1
+		sleep 1
+	done
 }
 
 # datadisk_back PART ID WHERE: moves the data to the system's partition

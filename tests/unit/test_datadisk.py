@@ -13,6 +13,8 @@ from tests.shared.commands import program
 
 SCRIPT = ROOT / "overlay/usr/lib/cairn/cairn-datadisk"
 MIB = 1 << 20
+#: What the kernel does after the signatures of a disk, $d in /sys, have gone
+FORGET = "rm -rf $block/$d/$d?*"
 
 
 class Node:
@@ -26,6 +28,7 @@ class Node:
         self.root = root
         self.log = root / "log"
         self.log.touch()
+        self.note = f'echo "${{0##*/}} $*" | sed "s,{root},,g" >>{root}/log'
         self.write("proc/uptime", "100.00 1.00\n")
         self.write("sys/class/tty/console/active", "tty1\n")
         self.write("dev/tty1", "")
@@ -109,10 +112,19 @@ class Node:
 
     # -- tools ---------------------------------------------------------------------------
 
+    def wipefs(self, kernel: str = FORGET) -> None:
+        """A wipefs that erases, after which the kernel does that with a whole disk."""
+        program(
+            self.root / "bin/wipefs",
+            f"""case $1 in
+            -a) {self.note}; d=${{2#/dev/}} block={self.root}/sys/class/block
+                [ -e $block/$d/partition ] || {{ {kernel}; }} ;;
+            *) cat {self.root}/signatures ;; esac""",
+        )
+
     def tools(self) -> None:
         """Each writes down how it was called; what they change is in the folder."""
-        root, tools = self.root, self.root / "bin"
-        note = f'echo "${{0##*/}} $*" | sed "s,{root},,g" >>{root}/log'
+        root, tools, note = self.root, self.root / "bin", self.note
         program(
             tools / "udevadm",
             f"""
@@ -133,13 +145,7 @@ class Node:
             [ ! -e {root}/bin/later ] || sh {root}/bin/later
             awk '{{ exit $1 >= 300 }}' {root}/proc/uptime || kill -9 $PPID""",
         )
-        # the kernel forgets the partitions of a disk without a table
-        program(
-            tools / "wipefs",
-            f"""case $1 in
-            -a) {note}; d=${{2#/dev/}}; rm -rf {root}/sys/class/block/$d/$d?* ;;
-            *) cat {root}/signatures ;; esac""",
-        )
+        self.wipefs()
         self.write("signatures", "")
         for name in ("fsck.ext4", "fsck.f2fs"):
             program(tools / name, note)
@@ -330,13 +336,6 @@ def test_a_disk_that_cannot_be_read(node: Node) -> None:
     assert node.calls("systemd-repart") == []
 
 
-def forgetting_wipefs(node: Node, kernel: str) -> None:
-    """A wipefs that erases, after which the kernel does with the partition sda1 what is given."""
-    note = f'echo "${{0##*/}} $*" >>{node.root}/log'
-    script = f"case $1 in -a) {note}; [ $2 = /dev/sda1 ] || {{ {kernel}; }} ;; esac"
-    program(node.root / "bin/wipefs", script)
-
-
 def test_erase(node: Node) -> None:
     """By its serial number, all signatures first; then the screen asks to take the line out."""
     node.node_conf("datadisk=S1\nerase=S1\n")
@@ -354,9 +353,8 @@ def test_erase_until_the_kernel_has_forgotten(node: Node) -> None:
     node.node_conf("datadisk=S1\nerase=S1\n")
     node.disk("sda", "S1")
     node.partition("sda", 1, "photos", ID_FS_TYPE="ntfs")
-    again = f"[ -e {node.root}/busy ] || rm -r {node.root}/sys/class/block/sda/sda1"
-    forgetting_wipefs(node, f"{again}; rm -f {node.root}/busy")
-    (node.root / "busy").touch()
+    asked = node.root / "asked"
+    node.wipefs(kernel=f"if [ -e {asked} ]; then {FORGET}; fi; touch {asked}")
     node.run()
     assert len(node.calls("wipefs")) == 4
     assert len(node.calls("systemd-repart")) == 1
@@ -368,7 +366,7 @@ def test_erase_of_a_disk_in_use(node: Node) -> None:
     node.node_conf("datadisk=S1\nerase=S1\n")
     node.disk("sda", "S1")
     node.partition("sda", 1, "photos", ID_FS_TYPE="ntfs")
-    forgetting_wipefs(node, "false")
+    node.wipefs(kernel="false")
     said = node.run(status=KILLED)
     assert "The old partitions of the disk sda (serial S1) are still in use. Restart" in said
     assert node.calls("systemd-repart") == []

@@ -38,12 +38,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from bench.plan import CHAINS, GROUPS, SCENARIOS, VARIANTS, Scenario, Variant
-from bench.run_node import Chain, RunError, binary_of, loader, measure, measure_tip
+from bench.run_node import Chain, RunError, binary_of, loader, measure
+from bench.tip import measure_tip
 from lab.limits import LimitError
 from lab.paths import ROOT
 
@@ -107,10 +108,10 @@ def make_chain(name: str, options: tuple[str, ...], folder: Path) -> tuple[Path,
 
 
 @contextmanager
-def feeder(path: Path, blocks: int | None = None) -> Iterator[int]:
-    """The peer that serves the chain, or its first ``blocks``; yields its port."""
+def feeder(path: Path, summary: dict[str, Any]) -> Iterator[int]:
+    """The peer that serves the chain, without the day whose blocks come one by one; its port."""
     command = [sys.executable, "-m", "lab.block_server", str(path), "--port", "0"]
-    command += ["--blocks", str(blocks)] if blocks else []
+    command += ["--blocks", str(summary["height"] + 1 - summary.get("day", 0))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
@@ -120,11 +121,6 @@ def feeder(path: Path, blocks: int | None = None) -> Iterator[int]:
             yield int(line.split()[0].partition("=")[2])
         finally:
             process.terminate()
-
-
-def served_part(path: Path, summary: dict[str, Any], day: int) -> AbstractContextManager[int]:
-    """The feeder of a scenario's chain: without the blocks of its day, which come one by one."""
-    return feeder(path, summary["height"] - day + 1)
 
 
 def chosen(options: argparse.Namespace) -> tuple[list[Scenario], list[Variant]]:
@@ -189,7 +185,6 @@ def rounds(options: argparse.Namespace, results: dict[str, Any], store: Path) ->
         if not variant.image:
             subprocess.run([str(ROOT / "support/core-build"), *variant.build], check=True)
     names = {scenario.chain: CHAINS[scenario.chain] for scenario in scenarios}
-    days = {scenario.chain: scenario.day for scenario in scenarios}
     chains = {name: make_chain(name, words, OUT) for name, words in names.items()}
     if results.setdefault("machine", machine()) != machine():
         raise BenchError(f"{store} is of another machine; name another file with --out")
@@ -210,7 +205,7 @@ def rounds(options: argparse.Namespace, results: dict[str, Any], store: Path) ->
     began = time.monotonic()
     with ExitStack() as stack:
         served = {
-            name: Chain(summary, stack.enter_context(served_part(path, summary, days[name])), path)
+            name: Chain(summary, stack.enter_context(feeder(path, summary)), path)
             for name, (path, summary) in chains.items()
         }
         for done in range(options.runs):
@@ -226,7 +221,7 @@ def rounds(options: argparse.Namespace, results: dict[str, Any], store: Path) ->
                     say(f"{scenario.name}, {variant.name}, round {number}")
                     chain = served[scenario.chain]
                     new = (scenario.name, variant.name) not in seen
-                    run_it = measure_tip if scenario.day else measure
+                    run_it = measure_tip if chain.summary.get("day") else measure
                     figures = run_it(scenario, variant, chain, OUT / "work", check=new)
                     seen.add((scenario.name, variant.name))
                     say(", ".join(f"{key} {figures[key]:.0f}" for key in SAID if key in figures))

@@ -16,7 +16,8 @@ SD = {
 #: What is synced: options of support/chaingen. "small" is for scenarios in which an engine writes
 #: so much that the standard chain, 2.2 GB, would take hours on a card.
 #: "large" and "tip" have a sixth of mainnet's coins; the last 144 blocks of "tip" are a day of
-#: mainnet's size (1.6 MB a block), and need no -assumevalid.
+#: mainnet's size (1.6 MB a block), and need no -assumevalid. Of a chain with a day, only that is
+#: measured: its blocks come one by one, as at the tip.
 CHAINS = {
     "standard": (),
     "small": ("-blocks=500", "-utxos=750000"),
@@ -42,7 +43,6 @@ class Scenario:
     memory: int | None  # MiB for the daemon and its page cache, None: no limit
     dbcache: int  # MiB
     chain: str = "standard"  # of CHAINS
-    day: int = 0  # so many last blocks come one by one, as at the tip; only they are measured
     alone: bool = False  # hours long: only if it is named
     also: tuple[str, ...] = ()  # variants besides the product's, if none is named
     size: str = "6G"  # of the disk
@@ -104,7 +104,6 @@ SCENARIOS = [
         384,
         63,
         "tip",
-        day=144,
         alone=True,
         also=("stock-no-seek",),
         size="12G",

@@ -7,15 +7,14 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from bench import tip
 from bench.plan import Scenario, Variant
 from lab import boards
-from lab.block_server import Chain as Blocks
 from lab.limits import Disk, MemoryGroup, Settings
 from lab.node import Daemon
 from lab.paths import ROOT
@@ -98,6 +97,11 @@ class Measured(Daemon):
             return {}
         return {m[1]: int(m[2]) for m in re.finditer(r"^(\w+):\s+(\d+) kB", text, re.MULTILINE)}
 
+    def io(self, field: str) -> int:
+        """A field of /proc/PID/io, in bytes."""
+        text = Path(f"/proc/{self.process.pid}/io").read_text()
+        return int(text.partition(f"\n{field}: ")[2].split()[0])
+
     def _sample(self) -> None:
         self.peak_anonymous = max(self.peak_anonymous, self._status().get("RssAnon", 0))
 
@@ -106,13 +110,11 @@ class Measured(Daemon):
         self._sample()
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         cpu = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-        io = Path(f"/proc/{self.process.pid}/io").read_text()
-        unwritten = int(io.rpartition("cancelled_write_bytes: ")[2])
         return {
             "cpu_s": cpu,
             "rss_mib": self._status()["VmHWM"] / 1024,
             "rss_anonymous_mib": self.peak_anonymous / 1024,
-            "unwritten_mib": unwritten / 2**20,
+            "unwritten_mib": self.io("cancelled_write_bytes") / 2**20,
         }
 
     def stop_time(self) -> float:
@@ -189,6 +191,65 @@ def loader() -> Path:
     return found[0]
 
 
+@dataclass
+class Bench:
+    """What a run has: an empty disk, limits, and one start of the daemon after the other."""
+
+    variant: Variant
+    run: Path  # folder off the disk, for the log and the cookie
+    disk: Disk
+    cache: str  # the scenario's option of bitcoind
+    figures: dict[str, Any]
+    _stack: ExitStack
+    _group: MemoryGroup | None = None
+
+    def limit(self, memory: int | None) -> None:
+        """From the next start on: so many MiB for the daemon and its page cache, None: no limit."""
+        self._group = MemoryGroup(memory)
+        self._stack.callback(self._group.close)
+
+    def start(self, *options: str) -> Measured:
+        """A start of the daemon that prunes, on regtest, with the variant's options."""
+        assert self._group
+        common = ["-regtest", "-dnsseed=0", "-prune=550", "-maxmempool=5"]
+        common += [f"-par={os.cpu_count()}", *self.variant.options]
+        node = Measured(self.variant, self.disk.path, self.run, self._group, *common, *options)
+        self._stack.callback(node.kill)
+        return node
+
+    def check_coins(self, node: Measured, summary: dict[str, Any]) -> None:
+        """Compares the UTXO set with the chain's. Raises RunError."""
+        result = node.call("gettxoutsetinfo", "muhash")
+        if result["muhash"] != summary["muhash"]:
+            raise RunError(f"{self.variant.name} has other coins than the chain: {result}")
+        self.figures["coins_equal"] = True
+
+
+@contextmanager
+def bench_of(scenario: Scenario, variant: Variant, folder: Path) -> Iterator[Bench]:
+    """A run with the variant's settings of the kernel; all is ended and removed at its end.
+
+    Raises RunError, also for what bitcoind's RPC or the system says in between; LimitError.
+    """
+    run = folder / "run"
+    run.mkdir(parents=True, exist_ok=True)
+    cache = f"-dbcache={scenario.dbcache * variant.cache}"
+    figures = {"load": os.getloadavg()[0]}
+    with ExitStack() as stack:
+        disk = Disk(folder / "disk", scenario.disk, scenario.size, variant.mount)
+        stack.callback(disk.close)
+        kernel = Settings()
+        stack.callback(kernel.restore)
+        try:
+            for name, value in variant.sysctl.items():
+                kernel.set(Path("/proc/sys") / name, value)
+            for name, value in variant.queue.items():
+                kernel.set(disk.queue / name, value)
+            yield Bench(variant, run, disk, cache, figures, stack)
+        except (RpcError, OSError) as error:
+            raise RunError(f"{variant.name} in {scenario.name}: {error}") from error
+
+
 def measure(
     scenario: Scenario, variant: Variant, chain: Chain, folder: Path, *, check: bool
 ) -> dict[str, Any]:
@@ -198,31 +259,15 @@ def measure(
     """
     summary = chain.summary
     top, tip = summary["height"], summary["best_block"]
-    common = ["-regtest", "-dnsseed=0", "-maxtipage=2000000000", "-prune=550", "-maxmempool=5"]
-    cache = f"-dbcache={scenario.dbcache * variant.cache}"
-    common += [f"-par={os.cpu_count()}", f"-assumevalid={tip}", *variant.options]
+    common = ["-maxtipage=2000000000", f"-assumevalid={tip}"]
     at_top = rf"UpdateTip: new best={tip} height={top} "
-    figures: dict[str, Any] = {"load": os.getloadavg()[0]}
-    run = folder / "run"
-    run.mkdir(parents=True, exist_ok=True)
-    group = MemoryGroup(scenario.memory)
-    disk = Disk(folder / "disk", scenario.disk, scenario.size, variant.mount)
-    kernel = Settings()
-    daemon: Measured | None = None
-
-    def start(*options: str) -> Measured:
-        nonlocal daemon
-        daemon = Measured(variant, disk.path, run, group, *common, *options)
-        return daemon
-
-    try:
-        for name, value in variant.sysctl.items():
-            kernel.set(Path("/proc/sys") / name, value)
-        for name, value in variant.queue.items():
-            kernel.set(disk.queue / name, value)
+    with bench_of(scenario, variant, folder) as bench:
+        bench.limit(scenario.memory)
+        disk, figures, cache = bench.disk, bench.figures, bench.cache
         drop_caches()
         before, stolen = disk.traffic(), Stolen()
-        node = start(f"-connect=127.0.0.1:{chain.port}", cache, "-debug=bench")
+        connect = f"-connect=127.0.0.1:{chain.port}"
+        node = bench.start(*common, connect, cache, "-debug=bench")
         figures["sync_s"], _ = node.until(at_top)
         figures["stolen_percent"] = stolen.percent()
         figures |= node.usage()
@@ -235,14 +280,15 @@ def measure(
         figures |= {"writes": sync.writes, "written_per_block_kib": sync.written / 1024 / top}
         figures |= bench_log(node.log)
         drop_caches()
-        node = start("-connect=0", cache)
+        node = bench.start(*common, "-connect=0", cache)
         figures["restart_s"], _ = node.until("Done loading")
         node.stop_time()
         drop_caches()
         # The newest blocks of a chain with made signatures are empty: the full ones count.
         blocks = summary["tail"] + VERIFY_BLOCKS
+        verify = ["-dbcache=450", f"-checkblocks={blocks}", "-checklevel=3"]
         before = disk.traffic()
-        node = start("-connect=0", "-dbcache=450", f"-checkblocks={blocks}", "-checklevel=3")
+        node = bench.start(*common, "-connect=0", *verify)
         first, _ = node.until(rf"Verifying last {blocks} blocks at level 3")
         last, found = node.until(
             r"Verification: No coin database inconsistencies in last (\d+) blocks \((\d+)"
@@ -254,69 +300,6 @@ def measure(
         # before that it takes no command, not even to stop
         node.until("Done loading")
         if check:
-            result = node.call("gettxoutsetinfo", "muhash")
-            if result["muhash"] != summary["muhash"]:
-                raise RunError(f"{variant.name} has other coins than the chain: {result}")
-            figures["coins_equal"] = True
+            bench.check_coins(node, summary)
         node.stop_time()
-    except (RpcError, OSError) as error:
-        raise RunError(f"{variant.name} in {scenario.name}: {error}") from error
-    finally:
-        if daemon:
-            daemon.kill()
-        kernel.restore()
-        disk.close()
-        group.close()
-    return figures
-
-
-def measure_tip(
-    scenario: Scenario, variant: Variant, chain: Chain, folder: Path, *, check: bool
-) -> dict[str, Any]:
-    """The chain but for its last day is synced without limits, then comes the day, as at the tip.
-
-    Figures of the day only. Raises RunError, LimitError. ``check``: as in measure().
-    """
-    summary = chain.summary
-    top = summary["height"]
-    base = top - scenario.day
-    blocks = Blocks(chain.path)
-    now = tip.block_time(blocks.headers[base])
-    common = ["-regtest", "-dnsseed=0", "-prune=550", "-maxmempool=5", f"-par={os.cpu_count()}"]
-    common += [f"-dbcache={scenario.dbcache * variant.cache}", *variant.options]
-    figures: dict[str, Any] = {"load": os.getloadavg()[0]}
-    run = folder / "run"
-    run.mkdir(parents=True, exist_ok=True)
-    groups = [MemoryGroup(None)]
-    disk = Disk(folder / "disk", scenario.disk, scenario.size, variant.mount)
-    daemon: Measured | None = None
-    try:
-        catching_up = [f"-connect=127.0.0.1:{chain.port}", "-maxtipage=2000000000"]
-        daemon = Measured(variant, disk.path, run, groups[0], *common, *catching_up)
-        daemon.until(rf"UpdateTip: new best=\S+ height={base} ")
-        daemon.stop_time()
-        groups.append(MemoryGroup(scenario.memory))
-        drop_caches()
-        daemon = Measured(
-            variant, disk.path, run, groups[1], *common, "-connect=0", f"-mocktime={now}"
-        )
-        daemon.until("Done loading")
-        stolen = Stolen()
-        figures |= tip.day(daemon, disk, blocks, base + 1, top)
-        figures["tip_stolen_percent"] = stolen.percent()
-        figures["tip_rss_mib"] = daemon.usage()["rss_mib"]
-        if check:
-            result = daemon.call("gettxoutsetinfo", "muhash")
-            if result["muhash"] != summary["muhash"]:
-                raise RunError(f"{variant.name} has other coins than the chain: {result}")
-            figures["coins_equal"] = True
-        daemon.stop_time()
-    except (RpcError, OSError, tip.TipError) as error:
-        raise RunError(f"{variant.name} in {scenario.name}: {error}") from error
-    finally:
-        if daemon:
-            daemon.kill()
-        disk.close()
-        for group in groups:
-            group.close()
     return figures

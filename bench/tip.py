@@ -13,13 +13,12 @@ import struct
 import time
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import Any
 
+from bench.plan import Scenario, Variant
+from bench.run_node import Chain, Measured, RunError, Stolen, bench_of, drop_caches
 from lab.block_server import Chain as Blocks
 from lab.limits import Disk
-
-if TYPE_CHECKING:
-    from bench.run_node import Measured
 
 #: Seconds without a byte written by the daemon after which it has nothing left to do.
 QUIET = 1.0
@@ -30,25 +29,15 @@ TIME = 68
 DAY_BLOCKS = 144
 
 
-class TipError(Exception):
-    """The node did not take a block; the text says which."""
-
-
-def written_by(process: int) -> int:
-    """Bytes that it asked the kernel to write so far: `wchar` of /proc/PID/io."""
-    text = Path(f"/proc/{process}/io").read_text()
-    return int(text.partition("wchar: ")[2].split()[0])
-
-
 def settle(node: Measured, disk: Disk) -> None:
     """Waits until the databases have nothing left to do; then all of it is on the disk."""
     end = time.monotonic() + PATIENCE
     last, heard = -1, time.monotonic()
     while time.monotonic() - heard < QUIET:
         if time.monotonic() > end:
-            raise TipError(f"bitcoind has written for {PATIENCE} s without a pause; see {node.log}")
+            raise RunError(f"bitcoind has written for {PATIENCE} s without a pause; see {node.log}")
         time.sleep(QUIET / 10)
-        written = written_by(node.process.pid)
+        written = node.io("wchar")
         if written != last:
             last, heard = written, time.monotonic()
     disk.sync()
@@ -62,7 +51,7 @@ def block_time(header: bytes) -> int:
 def day(node: Measured, disk: Disk, blocks: Blocks, first: int, last: int) -> dict[str, float]:
     """Gives the node the blocks ``first`` to ``last``; figures a day, or a block.
 
-    Raises TipError, RpcError.
+    Raises RunError, RpcError.
     """
     count = last - first + 1
     settle(node, disk)
@@ -74,7 +63,7 @@ def day(node: Measured, disk: Disk, blocks: Blocks, first: int, last: int) -> di
         answer = node.call("submitblock", data)
         spent.append(time.monotonic() - start)
         if answer is not None:
-            raise TipError(f"bitcoind does not take block {height}: {answer}; see {node.log}")
+            raise RunError(f"bitcoind does not take block {height}: {answer}; see {node.log}")
         settle(node, disk)
     traffic = disk.traffic() - before
     days = count / DAY_BLOCKS
@@ -87,3 +76,34 @@ def day(node: Measured, disk: Disk, blocks: Blocks, first: int, last: int) -> di
         "tip_block_ms": 1000 * median(spent),
         "tip_blocks_mib": size / 2**20 / days,
     }
+
+
+def measure_tip(
+    scenario: Scenario, variant: Variant, chain: Chain, folder: Path, *, check: bool
+) -> dict[str, Any]:
+    """The chain but for its last day is synced without limits, then comes the day, as at the tip.
+
+    Figures of the day only. Raises RunError, LimitError. ``check``: as in run_node.measure().
+    """
+    top = chain.summary["height"]
+    base = top - chain.summary["day"]
+    blocks = Blocks(chain.path)
+    with bench_of(scenario, variant, folder) as bench:
+        bench.limit(None)
+        connect = f"-connect=127.0.0.1:{chain.port}"
+        node = bench.start(bench.cache, connect, "-maxtipage=2000000000")
+        node.until(rf"UpdateTip: new best=\S+ height={base} ")
+        node.stop_time()
+        bench.limit(scenario.memory)
+        drop_caches()
+        now = f"-mocktime={block_time(blocks.headers[base])}"
+        node = bench.start(bench.cache, "-connect=0", now)
+        node.until("Done loading")
+        stolen = Stolen()
+        bench.figures |= day(node, bench.disk, blocks, base + 1, top)
+        bench.figures["tip_stolen_percent"] = stolen.percent()
+        bench.figures["tip_rss_mib"] = node.usage()["rss_mib"]
+        if check:
+            bench.check_coins(node, chain.summary)
+        node.stop_time()
+    return bench.figures

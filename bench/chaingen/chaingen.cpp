@@ -414,7 +414,7 @@ public:
         summary.pushKV("filled_blocks", m_options.blocks);
         summary.pushKV("full_blocks", m_full);
         summary.pushKV("tail", m_options.tail);
-        summary.pushKV("day", m_options.day);
+        if (m_options.day) summary.pushKV("day", m_options.day);
         summary.pushKV("transactions", m_txs);
         summary.pushKV("inputs", m_inputs);
         summary.pushKV("outputs", m_outputs);

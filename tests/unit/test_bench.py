@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bench import compare, performance, plan, run_node
+from bench import compare, performance, plan, run_node, tip
 from lab.limits import CGROUPS, LimitError, MemoryGroup, Settings
 from lab.paths import ROOT
 from tests.shared.commands import captured
@@ -217,7 +217,7 @@ def test_measure(tmp_path: Path) -> None:
     scenario = plan.Scenario("small", "", None, None, 8)
     stock = plan.Variant("stock", "", ("--stock",))
     dirty = Path("/proc/sys/vm/dirty_bytes")
-    with compare.feeder(path) as port:
+    with compare.feeder(path, summary) as port:
         served = run_node.Chain(summary, port, path)
         figures = run_node.measure(scenario, stock, served, tmp_path / "work", check=True)
         tuned = plan.Variant(
@@ -247,7 +247,7 @@ def test_measure(tmp_path: Path) -> None:
     # a chain that the coins are not of
     wrong = run_node.Chain({**summary, "muhash": "0" * 64}, served.port, path)
     with (
-        compare.feeder(path) as port,
+        compare.feeder(path, summary) as port,
         pytest.raises(run_node.RunError, match="other coins"),
     ):
         wrong = run_node.Chain(wrong.summary, port, path)
@@ -262,11 +262,11 @@ def test_measure_tip(tmp_path: Path) -> None:
     words = ("-blocks=150", "-txs=20", "-utxos=3000", "-scripts=open", "-day=12")
     path, summary = compare.make_chain("tiny", words, tmp_path)
     assert summary["day"] == 12
-    scenario = plan.Scenario("small", "", None, None, 8, day=12)
+    scenario = plan.Scenario("small", "", None, None, 8)
     stock = plan.Variant("stock", "", ("--stock",))
-    with compare.served_part(path, summary, 12) as port:
+    with compare.feeder(path, summary) as port:
         served = run_node.Chain(summary, port, path)
-        figures = run_node.measure_tip(scenario, stock, served, tmp_path / "work", check=True)
+        figures = tip.measure_tip(scenario, stock, served, tmp_path / "work", check=True)
     assert figures["coins_equal"] is True
     for key, *_ in performance.FIGURES:
         may_be_none = key in ("tip_stolen_percent", "tip_reads", "tip_read_kib")

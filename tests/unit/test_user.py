@@ -204,7 +204,10 @@ def test_root_is_refused(repo: Path, sudo: str | None) -> None:
     """The reason is not lost in a log, and the network is not blamed."""
     (repo / "out").mkdir()
     (repo / "out").chmod(0o777)
-    path = shims(repo, dpkg_query="exit 1", apt_get="exit 1", **({"sudo": sudo} if sudo else {}))
+    room = "echo; echo disk 1 1 99999 1% /"  # where the tests run may have less
+    path = shims(
+        repo, df=room, dpkg_query="exit 1", apt_get="exit 1", **({"sudo": sudo} if sudo else {})
+    )
     if not sudo and shutil.which("sudo"):
         pytest.skip("sudo is installed here")
     result = run([*NOBODY, "support/bootstrap"], repo, path)

@@ -45,13 +45,14 @@ def image(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Path:
+def disk(tmp_path: Path) -> Iterator[Path]:
     """The file behind the loop device: 600 MiB, an earlier life's data at its start."""
     path = tmp_path / "disk"
     path.write_bytes(OLD)
     os.truncate(path, 600 * MIB)
     flashing.WATCHED.clear()
-    return flashing.watch(path)
+    yield flashing.watch(path)
+    flashing.WATCHED.clear()  # it is removed
 
 
 @pytest.fixture

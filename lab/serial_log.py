@@ -87,7 +87,9 @@ class SerialLog:
         self._thread = None
 
     def mark(self) -> None:
-        """The machine is started now."""
+        """The machine is started now. Without a log that was begun there is nothing to mark."""
+        if self._thread is None:
+            return
         with self.path.open("ab") as log:
             log.write(f"\n{POWER_ON}\n".encode())
 

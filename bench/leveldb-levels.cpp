@@ -1,6 +1,6 @@
 // Measures what LevelDB writes and reads for changes as a chainstate makes them, with its own
 // levels and with those of the patch queue (0021, 0022; with the filters of 0024), these also with
-// each flush made into tables directly (0023). Prints a Markdown table.
+// its larger write buffers (0023). Prints a Markdown table.
 //
 // usage: leveldb-levels DIR [COINS]     (make bench-leveldb; DIR needs 1 KiB for each 2 coins)
 //   COINS  coins there are all the time, default 3000000
@@ -32,9 +32,7 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <map>
 #include <memory>
-#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -47,6 +45,10 @@ constexpr size_t VALUE_SIZE{28};
 constexpr uint64_t MAINNET_BATCH{32 << 20};
 //! A fourth of the coins' database cache, for which Core takes 8 MiB at most
 constexpr uint64_t CORE_WRITE_BUFFER{2 << 20};
+//! Cairn's (patch 0023), from -dbcache=128 on
+constexpr uint64_t LARGER_WRITE_BUFFER{16 << 20};
+//! LevelDB makes a smaller one as large as this.
+constexpr uint64_t LEAST_WRITE_BUFFER{64 << 10};
 constexpr uint64_t MAINNET_LEVEL_BASE{10 << 20};
 
 struct Counters {
@@ -170,33 +172,10 @@ double ThreadSeconds()
     return double(t.tv_sec) + double(t.tv_nsec) / 1e9;
 }
 
-//! The changes of a flush by their keys: a value, or nothing for a coin that is spent
-using Changes = std::map<std::string, std::optional<std::string>>;
-
-class Sorted final : public leveldb::SortedChanges
-{
-    const Changes& m_changes;
-    Changes::const_iterator m_next{m_changes.begin()};
-    Changes::const_iterator m_at;
-
-public:
-    explicit Sorted(const Changes& changes) : m_changes{changes} {}
-    bool Next() override
-    {
-        if (m_next == m_changes.end()) return false;
-        m_at = m_next++;
-        return true;
-    }
-    leveldb::Slice key() const override { return m_at->first; }
-    bool deleted() const override { return !m_at->second; }
-    leveldb::Slice value() const override { return *m_at->second; }
-};
-
 class Chainstate
 {
     const uint64_t m_batch;
     const bool m_wait;
-    const bool m_sorted;
     Counters m_counters;
     Env m_env{m_counters};
     const std::unique_ptr<leveldb::Cache> m_cache{leveldb::NewLRUCache(4 << 20)};
@@ -218,24 +197,15 @@ class Chainstate
     void Flush(uint64_t added, uint64_t spent)
     {
         leveldb::WriteBatch batch;
-        Changes changes;
         for (uint64_t i{0}; i < std::max(added, spent); ++i) {
             if (i < added) {
                 m_coins.push_back(++m_serial);
-                if (m_sorted) {
-                    changes[Key(m_serial)] = std::string(VALUE_SIZE, 'v');
-                } else {
-                    batch.Put(Key(m_serial), std::string(VALUE_SIZE, 'v'));
-                }
+                batch.Put(Key(m_serial), std::string(VALUE_SIZE, 'v'));
                 m_changed += KEY_SIZE + VALUE_SIZE;
             }
             if (i < spent) {
                 std::swap(m_coins[m_random() % m_coins.size()], m_coins.back());
-                if (m_sorted) {
-                    changes[Key(m_coins.back())].reset();
-                } else {
-                    batch.Delete(Key(m_coins.back()));
-                }
+                batch.Delete(Key(m_coins.back()));
                 m_coins.pop_back();
                 m_changed += KEY_SIZE;
             }
@@ -243,10 +213,7 @@ class Chainstate
             Write(batch);
             batch.Clear();
         }
-        if (!m_sorted) return Write(batch);
-        Sorted sorted{changes};
-        Check(m_db->WriteSorted({}, &sorted));
-        if (m_wait) m_env.WaitForCompactions();
+        Write(batch);
     }
 
     void LookUp(uint64_t number)
@@ -262,8 +229,9 @@ class Chainstate
     }
 
 public:
-    Chainstate(const std::string& dir, uint64_t coins, bool cairn, bool seeks, bool sorted)
-        : m_batch{MAINNET_BATCH * coins / MAINNET_COINS}, m_wait{!seeks}, m_sorted{sorted}
+    Chainstate(const std::string& dir, uint64_t coins, bool cairn, bool seeks,
+        uint64_t write_buffer)
+        : m_batch{MAINNET_BATCH * coins / MAINNET_COINS}, m_wait{!seeks}
     {
         leveldb::Options options;
         options.create_if_missing = true;
@@ -271,7 +239,7 @@ public:
         options.block_cache = m_cache.get();
         options.filter_policy = m_filter.get();
         options.compression = leveldb::kNoCompression;
-        options.write_buffer_size = CORE_WRITE_BUFFER * coins / MAINNET_COINS;
+        options.write_buffer_size = write_buffer * coins / MAINNET_COINS;
         options.max_file_size = 1 << 20;
         options.max_bytes_for_level_base = MAINNET_LEVEL_BASE * coins / MAINNET_COINS;
         options.level_compaction_dynamic_level_bytes = cairn;
@@ -331,19 +299,24 @@ int main(int argc, char** argv)
                 static_cast<unsigned long long>(coins), KEY_SIZE + VALUE_SIZE);
     struct {
         const char* name;
-        bool cairn, seeks, sorted;
+        bool cairn, seeks;
+        uint64_t write_buffer;
     } const variants[]{
-        {"LevelDB's", false, true, false},
-        {"LevelDB's, no compactions for lookups", false, false, false},
-        {"Cairn's, by batches", true, false, false},
-        {"Cairn's", true, false, true},
+        {"LevelDB's", false, true, CORE_WRITE_BUFFER},
+        {"LevelDB's, no compactions for lookups", false, false, CORE_WRITE_BUFFER},
+        {"Cairn's", true, false, CORE_WRITE_BUFFER},
+        {"Cairn's, write buffers of 16 MiB", true, false, LARGER_WRITE_BUFFER},
     };
     for (const auto& variant : variants) {
+        // With so few coins it would be the same as the one before.
+        if (variant.write_buffer > CORE_WRITE_BUFFER &&
+            variant.write_buffer * coins / MAINNET_COINS <= LEAST_WRITE_BUFFER)
+            continue;
         const std::filesystem::path dir{std::filesystem::path{argv[1]} / "leveldb-levels"};
         std::filesystem::remove_all(dir);
         {
             Chainstate chainstate{dir.string(), coins, variant.cairn,
-                variant.seeks, variant.sorted};
+                variant.seeks, variant.write_buffer};
             chainstate.Run(60, 0.015);
             chainstate.Reset();
             chainstate.Run(60, 0.015);

@@ -143,6 +143,12 @@ ABLATIONS = [
     ),
     Variant("fixed-levels", "LevelDB's own levels", (*BIP30, "--with", "fixed-levels"), LEVELDB),
     Variant("filter-parts", "filters of 2 KiB", (*BIP30, "--with", "filter-parts"), LEVELDB),
+    Variant(
+        "small-write-buffer",
+        "write buffers of 2 MiB",
+        (*BIP30, "--with", "small-write-buffer"),
+        LEVELDB,
+    ),
 ]
 #: What might become a patch of Cairn's, if it pays.
 CANDIDATES = [

@@ -1,6 +1,6 @@
 // Measures what LevelDB writes and reads for changes as a chainstate makes them, with its own
 // levels and with those of the patch queue (0021, 0022; with the filters of 0024), these also with
-// its larger write buffers (0023), and with flushes that are sorted (0037). Prints a Markdown table.
+// its larger write buffers (0023), and with sorted flushes (0037). Prints a Markdown table.
 //
 // usage: leveldb-levels DIR [COINS]     (make bench-leveldb; DIR needs 1 KiB for each 2 coins)
 //   COINS  coins there are all the time, default 3000000

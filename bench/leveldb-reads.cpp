@@ -225,7 +225,7 @@ void Measure(const char* what, uint64_t number, Function look)
     g_looking = false;
     const double seconds{Since(start)};
     const Cost after{Cost::Now(stat)};
-    const double n(double(number));
+    const double n{static_cast<double>(number)};
     std::printf("\"%s\": {\"faults\": %.3f, \"requests\": %.3f, \"kib\": %.2f, \"us\": %.1f, \"cpu_us\": %.1f}",
                 what, double(after.faults - before.faults) / n, double(after.requests - before.requests) / n,
                 double(after.sectors - before.sectors) / 2 / n, seconds / n * 1e6,

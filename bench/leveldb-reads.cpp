@@ -4,7 +4,7 @@
 //
 // usage: leveldb-reads make DIR COINS              makes the database
 //        leveldb-reads VARIANT DIR COINS LOOKUPS   reads it; VARIANT: a name in VARIANTS
-//        leveldb-reads wait-shared|wait-own DIR    writes to one database while another is compacted
+//        leveldb-reads wait-shared|wait-own DIR    writes to one while another is compacted
 //
 // Records and proportions are those of bench/leveldb-levels.cpp.
 
@@ -155,7 +155,7 @@ void Put(leveldb::DB& db, uint64_t first, uint64_t last)
     }
 }
 
-//! Coins come in random order of their keys, the last tenth of them after the rest is compacted.
+//! Coins come in random order of their keys.
 void Make(const std::string& dir, uint64_t coins)
 {
     std::filesystem::remove_all(dir);
@@ -188,7 +188,10 @@ void Forget(const std::string& dir)
 }
 
 using Clock = std::chrono::steady_clock;
-double Since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double Since(Clock::time_point start)
+{
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 struct Cost {
     long faults;
@@ -201,11 +204,13 @@ struct Cost {
         rusage usage;
         getrusage(RUSAGE_SELF, &usage);
         Cost cost{usage.ru_majflt, 0, 0, 0};
-        const auto seconds{[](const timeval& t) { return double(t.tv_sec) + double(t.tv_usec) / 1e6; }};
+        const auto seconds{
+            [](const timeval& t) { return double(t.tv_sec) + double(t.tv_usec) / 1e6; }};
         cost.cpu = seconds(usage.ru_utime) + seconds(usage.ru_stime);
         unsigned long long requests{0}, merges{0}, sectors{0};
         if (FILE* file{std::fopen(stat, "r")}) {
-            if (std::fscanf(file, "%llu %llu %llu", &requests, &merges, &sectors) != 3) requests = sectors = 0;
+            if (std::fscanf(file, "%llu %llu %llu", &requests, &merges, &sectors) != 3)
+                requests = sectors = 0;
             std::fclose(file);
         }
         cost.requests = requests;
@@ -226,8 +231,10 @@ void Measure(const char* what, uint64_t number, Function look)
     const double seconds{Since(start)};
     const Cost after{Cost::Now(stat)};
     const double n{static_cast<double>(number)};
-    std::printf("\"%s\": {\"faults\": %.3f, \"requests\": %.3f, \"kib\": %.2f, \"us\": %.1f, \"cpu_us\": %.1f}",
-                what, double(after.faults - before.faults) / n, double(after.requests - before.requests) / n,
+    std::printf("\"%s\": {\"faults\": %.3f, \"requests\": %.3f, \"kib\": %.2f, "
+                "\"us\": %.1f, \"cpu_us\": %.1f}",
+                what, double(after.faults - before.faults) / n,
+                double(after.requests - before.requests) / n,
                 double(after.sectors - before.sectors) / 2 / n, seconds / n * 1e6,
                 (after.cpu - before.cpu) / n * 1e6);
 }
@@ -247,7 +254,8 @@ void Read(const Variant& variant, const std::string& dir, uint64_t coins, uint64
     std::string value;
     const auto hit{[&](uint64_t) { Check(database.db->Get(read, Key(random() % coins), &value)); }};
     const auto miss{[&](uint64_t) {
-        if (!database.db->Get(read, Key(coins + random() % coins), &value).IsNotFound()) Die("a coin that is not there");
+        if (!database.db->Get(read, Key(coins + random() % coins), &value).IsNotFound())
+            Die("a coin was found that was never written");
     }};
     std::printf("{\"variant\": \"%s\", ", variant.name);
     Measure("start", lookups / 4, hit); // with the indexes and filters of tables that are opened
@@ -279,8 +287,9 @@ void Read(const Variant& variant, const std::string& dir, uint64_t coins, uint64
 void Wait(bool own, const std::string& dir)
 {
     constexpr uint64_t COINS{2'000'000};
-    const std::unique_ptr<leveldb::Env> big_env{own ? leveldb::NewThreadEnv(leveldb::Env::Default()) : nullptr};
-    const std::unique_ptr<leveldb::Env> small_env{own ? leveldb::NewThreadEnv(leveldb::Env::Default()) : nullptr};
+    leveldb::Env* const shared{leveldb::Env::Default()};
+    const std::unique_ptr<leveldb::Env> big_env{own ? leveldb::NewThreadEnv(shared) : nullptr};
+    const std::unique_ptr<leveldb::Env> small_env{own ? leveldb::NewThreadEnv(shared) : nullptr};
     std::filesystem::remove_all(dir + "-big");
     std::filesystem::remove_all(dir + "-small");
     leveldb::Options options;
@@ -315,7 +324,8 @@ void Wait(bool own, const std::string& dir)
     compaction.join();
     std::sort(waits.begin(), waits.end());
     std::printf("{\"variant\": \"%s\", \"writes\": %zu, \"median_ms\": %.1f, \"most_ms\": %.1f}\n",
-                own ? "wait-own" : "wait-shared", waits.size(), waits[waits.size() / 2], waits.back());
+                own ? "wait-own" : "wait-shared", waits.size(), waits[waits.size() / 2],
+                waits.back());
 }
 } // namespace
 
@@ -337,5 +347,6 @@ int main(int argc, char** argv)
         Read(variant, argv[2], coins, lookups);
         return 0;
     }
-    Die("usage: leveldb-reads make DIR COINS | VARIANT DIR COINS LOOKUPS | wait-shared|wait-own DIR, with 100000 coins or more");
+    Die("usage: leveldb-reads make DIR COINS | VARIANT DIR COINS LOOKUPS |"
+        " wait-shared|wait-own DIR, with 100000 coins or more");
 }

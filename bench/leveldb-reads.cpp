@@ -164,12 +164,13 @@ void Make(const std::string& dir, uint64_t coins)
         Database database{dir, options};
         Put(*database.db, 0, coins);
     }
-    // Opening it again makes tables of the log, and ends when nothing is to be compacted any more.
+    // Opening it again makes tables of the log. Then nothing may be left to compact: none of the
+    // variants shall find another database than the others.
     Database database{dir, options};
     std::string before, after;
     for (;;) {
         database.db->GetProperty("leveldb.sstables", &before);
-        std::this_thread::sleep_for(std::chrono::seconds{2});
+        std::this_thread::sleep_for(std::chrono::seconds{10});
         database.db->GetProperty("leveldb.sstables", &after);
         if (before == after) break;
     }

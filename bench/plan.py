@@ -151,10 +151,7 @@ ABLATIONS = [
     ),
 ]
 #: What might become a patch of Cairn's, if it pays.
-SORTED = (*BIP30, "--with", "sorted-flush")
 CANDIDATES = [
-    Variant("sorted", "LevelDB, coins written in order", SORTED, LEVELDB),
-    Variant("sorted-lmdb", "LMDB, coins written in order", SORTED, LMDB),
     Variant(
         "verify-fetch",
         "startup verification on several threads",

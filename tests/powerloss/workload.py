@@ -23,7 +23,7 @@ from tests.powerloss.source import ANYONE, ANYONE_ELSE, Source
 #: Starts of the daemon; each other one ends by a kill, so that a start after a crash without
 #: a power cut is in the trace, too. Each start makes tables of LevelDB's logs.
 PHASES = 10
-#: A flush is many batches.
+#: The coins of a flush are sorted part by part; -dbbatchsize is no more than that.
 BATCHES = "-dbbatchsize=20000"
 #: Seconds that a step waits for a chain that does not grow, at most.
 STANDS_STILL = 1.0

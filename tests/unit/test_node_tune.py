@@ -399,7 +399,7 @@ def test_the_rule_is_cores(root: Path) -> None:
 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("chosen", [False, True], ids=["by data", "by node.conf"])
-@pytest.mark.parametrize(("disk", "prune"), [(29000, 550), (58000, 13146), (476000, 207516)])
+@pytest.mark.parametrize(("disk", "prune"), [(29000, 550), (58000, 1882), (476000, 196252)])
 def test_room_for_lmdb(machine: Machine, shell: str, chosen: bool, disk: int, prune: int) -> None:
     """LMDB's file takes more room than LevelDB's tables; where it will not fit, that is said."""
     machine.disk("sd", disk)
@@ -410,7 +410,7 @@ def test_room_for_lmdb(machine: Machine, shell: str, chosen: bool, disk: int, pr
         machine.write("var/lib/bitcoind/chainstate/lmdb/data.mdb", "")
     assert machine.run(shell).returncode == 0
     assert machine.settings()["prune"] == str(prune)
-    words = "in LMDB mainnet's coins alone need about 26 GiB and will not fit"
+    words = "in LMDB mainnet's coins alone need about 48 GiB and will not fit"
     assert (words in machine.report()) == (disk < 30000)
 
 

@@ -1,4 +1,4 @@
-"""bench/reads.py: what patches 0037 to 0039 are for."""
+"""bench/reads.py: what patches 0049 to 0051 are for."""
 
 from __future__ import annotations
 

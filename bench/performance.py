@@ -72,13 +72,13 @@ FIGURES = [
 #: the memory that is named, and those with a cache that is to the coins what it is to mainnet's.
 AIMS = [
     ("sync_s", "sd-1g", 2.0, "sync on an SD card with 1 GiB"),
-    ("sync_s", "sd-scaled", 2.0, "sync on an SD card, cache in proportion"),
+    ("sync_s", "sd-scaled", 3.0, "sync on an SD card, cache in proportion"),
     ("sync_s", "fast", 1.3, "sync without limits of the disk"),
     ("sync_s", "fast-scaled", 1.3, "sync without limits of the disk, cache in proportion"),
-    ("verify_s", "sd-scaled", 4.6, "startup verification"),
-    ("verify_s", "fast-scaled", 4.6, "startup verification"),
-    ("written_mib", "sd-1g", 2.0, "bytes written"),
-    ("written_mib", "sd-scaled", 2.0, "bytes written, cache in proportion"),
+    ("verify_s", "sd-scaled", 1.0, "startup verification, of blocks that were all stored"),
+    ("verify_s", "fast-scaled", 1.0, "startup verification, of blocks that were all stored"),
+    ("written_mib", "sd-1g", 4.0, "bytes written"),
+    ("written_mib", "sd-scaled", 4.0, "bytes written, cache in proportion"),
     ("rss_mib", "sd-1g", 1.0, "peak RSS"),
     ("rss_mib", "sd-scaled", 1.0, "peak RSS, cache in proportion"),
     ("tip_written_mib", "tip", 5.0, "bytes written a day at the tip"),
@@ -216,7 +216,9 @@ def aims(results: Results) -> list[str]:
     lines = ["| Aim, stock / Cairn | scenario | LevelDB | LMDB |", "|---|---|---|---|"]
     for figure, scenario, least, text in AIMS:
         cells = []
-        for name in ("leveldb", "lmdb"):
+        for engine in ("leveldb", "lmdb"):
+            stored = figure.startswith("verify_") and engine == "leveldb"
+            name = "blocks-stored" if stored else engine
             ratio = results.ratio(scenario, "stock", name, figure)
             met = "" if not ratio else ": reached" if ratio.middle >= least else ": not reached"
             age = ", earlier build" if results.outdated(scenario, name) else ""

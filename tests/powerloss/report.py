@@ -34,14 +34,20 @@ OUTCOMES = {
 
 
 def table(results: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row a policy, and their sum; each result has "policy" and "outcome" (OUTCOMES)."""
+    """One row a policy, and their sum; each result has "policy" and "outcome" (OUTCOMES).
+
+    Where results have a "stage", one row for each stage, too; these come last.
+    """
     counts: dict[str, Counter[str]] = {}
     for result in results:
         if result["outcome"] not in OUTCOMES:
             raise ValueError(f"unknown outcome '{result['outcome']}'; use {', '.join(OUTCOMES)}")
-        for row in (result["policy"], "all"):
+        rows = [result["policy"], "all"]
+        if result.get("stage"):
+            rows.append(f"all, {result['stage']}")
+        for row in rows:
             counts.setdefault(row, Counter())[result["outcome"]] += 1
-    rows = sorted(counts, key=lambda row: (row == "all", row))
+    rows = sorted(counts, key=lambda row: (row.startswith("all"), row))
     return [
         {"policy": row, "cuts": counts[row].total(), **{o: counts[row][o] for o in OUTCOMES}}
         for row in rows

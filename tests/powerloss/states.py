@@ -19,6 +19,7 @@ from typing import Any
 
 from lab.node import Node
 from lab.paths import OUT
+from lab.volatile_cache import POLICIES
 from tests.powerloss import mounts, reconstruct, report
 from tests.powerloss.check import Chain, check
 
@@ -54,8 +55,8 @@ def _start(datadir: Path, *more: str, **keywords: Any) -> Node:  # noqa: ANN401
     return Node(datadir, keywords.pop("run"), *more, **keywords)
 
 
-def check_states(options: argparse.Namespace) -> int:
-    """Makes and checks states of the trace, and reports."""
+def check_states(options: argparse.Namespace, peers: Sequence[int] = ()) -> int:
+    """Makes and checks states of the trace, and reports; ``peers``: see check()."""
     folder = folder_of(options)
     if not (folder / "trace").exists():
         raise ValueError(f"there is no trace of {options.engine}; make one with 'record'")
@@ -75,7 +76,7 @@ def check_states(options: argparse.Namespace) -> int:
         workers = [
             multiprocessing.Process(
                 target=_worker,
-                args=(n, options, states[n :: options.workers], chain, work / str(n), queue),
+                args=(n, options, states[n :: options.workers], chain, peers, work / str(n), queue),
             )
             for n in range(options.workers)
         ]
@@ -95,9 +96,10 @@ def check_states(options: argparse.Namespace) -> int:
         "disk": "ignores flushes" if options.lies else "honest",
         "seed": options.seed,
         "records": index.records,
-        "flushes": len(index.flushes),
+        "flushes": index.flush_count,
         "states": f"{len(results)} of {len(states)}",
         "different disks": len({result["digest"] for result in results}),
+        **aimed(results),
         "mended by fsck": sum(result["mended"] for result in results),
         "seconds": round(time.monotonic() - begin),
         "processor seconds a state": round(sum(r["cpu"] for r in results) / len(results), 2),
@@ -115,11 +117,25 @@ def check_states(options: argparse.Namespace) -> int:
     return int(failed != options.lies)
 
 
+def aimed(results: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """Of a run with phases: how many cuts were where it matters."""
+    if not any(result.get("stage") for result in results):
+        return {}
+    facts = {
+        "while coins were written": sum(result["writing"] for result in results),
+        "with tables that no record adds": sum(result["tables"] > 0 for result in results),
+        "with several of them": sum(result["tables"] > 1 for result in results),
+        "synced to the top": sum(result["to_the_top"] for result in results),
+    }
+    return {name: count for name, count in facts.items() if count}
+
+
 def _worker(
     number: int,
     options: argparse.Namespace,
     states: list[reconstruct.State],
     chain: Chain,
+    peers: Sequence[int],
     work: Path,
     results: multiprocessing.Queue[Any],
 ) -> None:
@@ -135,7 +151,16 @@ def _worker(
         outcome, digest = medium.make(state, work / "state")
         if options.keep:
             reconstruct.copy(work / "state", options.keep)
-        verdict = check(work / "state", work / "mnt", start, medium.acknowledged, chain)
+        to_the_top = bool(peers) and state.number // len(POLICIES) % options.top_every == 0
+        verdict = check(
+            work / "state",
+            work / "mnt",
+            start,
+            medium.acknowledged,
+            chain,
+            peers,
+            to_the_top=to_the_top,
+        )
         if verdict.outcome != "recovered" and (work / "bitcoind.log").exists():
             kept = folder / f"{'lies' if options.lies else 'replay'}-{state.number}.log"
             shutil.copy(work / "bitcoind.log", kept)
@@ -146,6 +171,7 @@ def _worker(
                 **dataclasses.asdict(outcome),
                 **dataclasses.asdict(verdict),
                 "seed": state.seed,
+                "to_the_top": to_the_top,
                 "acknowledged": medium.acknowledged.height,
                 "digest": digest,
                 "seconds": round(time.monotonic() - begin, 3),

@@ -21,6 +21,12 @@ from lab.volatile_cache import CACHE_BYTES, POLICIES, Outcome, VolatileCache
 
 #: How far from a flush or a mark a position that is aimed at it lies, in records.
 NEAR = 4
+#: What a write has that ends one of LevelDB's tables (table/format.h), and how many records later
+#: the manifest's record that adds it is on the disk, about: the file, its name, the record itself.
+TABLE, ADDED_AFTER = bytes.fromhex("57fb808b247547db"), 12
+#: What LMDB's first pages have, the one that makes a transaction count, and how long before them its
+#: other pages are written.
+META, WRITTEN_BEFORE = bytes.fromhex("dec0efbe"), 6
 #: Bytes of the cache of a disk that ignores flushes: it loses the newest, not everything.
 LIES_CACHE = 2 << 20
 
@@ -84,6 +90,8 @@ class Places:
     pages are there, and the record or page that makes them count is not, or not flushed"""
     steps: list[int] = dataclasses.field(default_factory=list)
     """of the flushes, those while the coins are written"""
+    commits: list[range] = dataclasses.field(default_factory=list)
+    """from where all that is new is written, to where it counts, about"""
 
 
 @dataclasses.dataclass
@@ -120,7 +128,12 @@ def index(path: Path) -> Index:
     unflushed_at: list[int] = []
     begun: int | None = None
     changes: list[tuple[int, str]] = []
-    for record in request_trace.read(path, data=False):
+    commits: list[range] = []
+    for record in request_trace.read(path):
+        if TABLE in record.data:
+            commits.append(range(found.records, found.records + ADDED_AFTER))
+        elif META in record.data:
+            commits.append(range(found.records - WRITTEN_BEFORE, found.records + 3))
         if record.kind == "f":
             flushes.append(found.records)
             unflushed = 0
@@ -152,6 +165,9 @@ def index(path: Path) -> Index:
             getattr(places, kind).append(position)
             if kind != "marks" and found.writing_at(position):
                 (places.writing if kind == "open" else places.steps).append(position)
+    for commit in commits:
+        if commit.start >= found.starts_at and found.writing_at(commit.stop - 1):
+            found.stages[found.stage_at(commit.start)].commits.append(commit)
     return found
 
 
@@ -160,8 +176,8 @@ def plan(found: Index, count: int, seed: int, policies: tuple[str, ...]) -> list
 
     Of ten, four are anywhere where something is not flushed, four near a flush (most before
     it: then most is unflushed), and two just after a mark, when what was acknowledged is
-    youngest. Of a trace that says when coins are written, two of each four are then. The policies
-    take turns, and so do the node's stages. A longer plan begins with the shorter one's numbers.
+    youngest. Of a trace that says when coins are written, two of each four are then, one of them
+    where they begin to count. The policies take turns, and so do the node's stages. A longer plan begins with the shorter one's numbers.
     """
     chance = random.Random(seed)
     states = []
@@ -169,9 +185,11 @@ def plan(found: Index, count: int, seed: int, policies: tuple[str, ...]) -> list
         turn = number // len(policies)
         places = list(found.stages.values())[turn % len(found.stages)]
         what = turn // len(found.stages) % 10
-        if places.writing and what in (2, 3):
+        if places.commits and what in (3, 7):
+            position = chance.choice(chance.choice(places.commits))
+        elif places.writing and what == 2:
             position = chance.choice(places.writing)
-        elif places.steps and what in (6, 7):
+        elif places.steps and what == 6:
             # Above, a large write counts as many requests; here, as its few steps.
             position = chance.choice(places.steps) + chance.randint(0, 1)
         elif what < 4:

@@ -33,9 +33,11 @@ STANDS_STILL = 1.0
 SHARES = 0.0, 0.1, 1.0
 #: Blocks that another chain replaces, on regtest.
 REORG = 7
+#: Blocks before the large ones from which on nothing is flushed until they are there
+NEAR = 30
 #: With a deep part: height at the end of each start, and of the last one so many above the top that
 #: the chain had. The large coins come in the third.
-DEEP_PHASES = 300, LARGES.start - 1, LARGES.stop + 1, 850, DEEP - 50, DEEP + 60, DEEP + 400
+DEEP_PHASES = 300, LARGES.start - 2 * NEAR, LARGES.stop + 1, 850, DEEP - 50, DEEP + 60, DEEP + 400
 TIP_PHASES = 10, 60, 150
 #: A cache in which all large coins wait for one flush
 LARGE_CACHE = "-dbcache=180"
@@ -93,7 +95,7 @@ class Workload:
         at most ten seconds.
         """
         deadline = time.monotonic() + 10
-        while LARGES.start <= height < LARGES.stop and time.monotonic() < deadline:
+        while LARGES.start - NEAR <= height < LARGES.stop and time.monotonic() < deadline:
             time.sleep(0.05)
             height = node.call("getblockcount")
 

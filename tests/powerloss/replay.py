@@ -4,6 +4,7 @@
 usage: tests/powerloss/replay.py record --engine E [--chain C] [--blocks N] [--seed N]
        tests/powerloss/replay.py check  --engine E [--chain C] [--states N] [--seed N] [--lies]
                                         [--policy P] [--only STATE [--keep FILE]] [--top-every N]
+                                        [--add]
        tests/powerloss/replay.py run    --engine E ...   both, then 100 states with --lies
        tests/powerloss/replay.py live   --engine E [--chain C] [--states CUTS]   real cuts: live.py
 
@@ -237,6 +238,7 @@ def arguments() -> argparse.Namespace:
         "--top-every", type=int, default=4, metavar="N", help="--chain deep: see above, default 4"
     )
     parser.add_argument("--lies", action="store_true", help="the disk ignores flushes")
+    parser.add_argument("--add", action="store_true", help="to the results of other seeds")
     parser.add_argument("--policy", choices=reconstruct.cut_policies(), help="only this one")
     parser.add_argument("--only", type=int, metavar="STATE", help="only the state of that number")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="with --only: keep its image")

@@ -90,28 +90,39 @@ def check_states(options: argparse.Namespace, peers: Sequence[int] = ()) -> int:
                 worker.terminate()
                 worker.join()
     name = "lies" if options.lies else "replay"
+    seconds = round(time.monotonic() - begin)
+    digest = _sha256(folder / "trace")
+    failed = any(result["outcome"] != "recovered" for result in results)
+    seeds, count = str(options.seed), len(states)
+    if options.add:
+        before = json.loads((folder / f"{name}.json").read_text())
+        if before["sha256 of the trace"] != digest:
+            raise ValueError(f"--add: the states of {folder / name}.json are of another trace")
+        results += before["results"]
+        seeds, count = f"{before['seed']}, {seeds}", count + before["states planned"]
+        seconds += before["seconds"]
     facts = {
         "engine": options.engine,
         "chain": options.chain,
         "disk": "ignores flushes" if options.lies else "honest",
-        "seed": options.seed,
+        "seed": seeds,
         "records": index.records,
         "flushes": index.flush_count,
-        "states": f"{len(results)} of {len(states)}",
+        "states": len(results),
+        "states planned": count,
         "different disks": len({result["digest"] for result in results}),
         **aimed(results),
         "mended by fsck": sum(result["mended"] for result in results),
-        "seconds": round(time.monotonic() - begin),
+        "seconds": seconds,
         "processor seconds a state": round(sum(r["cpu"] for r in results) / len(results), 2),
-        "sha256 of the trace": _sha256(folder / "trace"),
+        "sha256 of the trace": digest,
     }
     if options.only is not None:
         say(json.dumps(results[0], indent=1))
     else:
-        rows = report.write(folder, name, facts, sorted(results, key=lambda r: r["number"]))
+        rows = report.write(folder, name, facts, sorted(results, key=_order))
         say("\n" + report.markdown(rows))
         say("\n".join(f"{key}: {value}" for key, value in facts.items()))
-    failed = any(result["outcome"] != "recovered" for result in results)
     if options.lies and not failed:
         say("powerloss: a disk that ignores flushes lost nothing: the check sees nothing")
     return int(failed != options.lies)
@@ -209,6 +220,10 @@ def _collect(
             bad = sum(result["outcome"] != "recovered" for result in results)
             pace = (now - begin) / len(results)
             say(f"{len(results)} of {count} states, {bad} not recovered, {pace:.2f} s a state")
+
+
+def _order(result: dict[str, Any]) -> tuple[int, int]:
+    return result["seed"], result["number"]
 
 
 def _cpu() -> float:

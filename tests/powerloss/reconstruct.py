@@ -24,8 +24,8 @@ NEAR = 4
 #: What a write has that ends one of LevelDB's tables (table/format.h), and how many records later
 #: the manifest's record that adds it is on the disk, about: the file, its name, the record itself.
 TABLE, ADDED_AFTER = bytes.fromhex("57fb808b247547db"), 12
-#: What LMDB's first two pages have, one of which makes a transaction count, and how long before that
-#: its other pages are written.
+#: What LMDB's first two pages have, one of which makes a transaction count, and how long before
+#: that its other pages are written.
 META, WRITTEN_BEFORE = bytes.fromhex("dec0efbe"), 6
 #: Bytes of the cache of a disk that ignores flushes: it loses the newest, not everything.
 LIES_CACHE = 2 << 20

@@ -56,6 +56,7 @@ class Workload:
         self._addresses: list[str] = []
         self._labels = 0
         self._stage = ""
+        self._flushed = -1
         self._wallet = ""
         self._tries = 0
 
@@ -117,8 +118,9 @@ class Workload:
         top = self._source.height()
         self._source.remember(top - REORG, top)
         fork = rpc.call("getblockhash", top - REORG)
-        # From here on the node may have either chain.
-        self._mark({"height": top - REORG, "block": fork})
+        # From here on the node may have either chain. It need not have flushed what they share.
+        if self._flushed > top - REORG:
+            self._mark({"height": top - REORG, "block": fork})
         rpc.call("invalidateblock", rpc.call("getblockhash", top - REORG + 1))
         self._source.generate(REORG + 2, descriptor=ANYONE_ELSE)
         tip = rpc.call("getbestblockhash")
@@ -133,7 +135,7 @@ class Workload:
         # Answered after all coins are in the database, and that is synced.
         self._mark({"writing": True})
         answer = node.call("gettxoutsetinfo", "none")
-        height = int(answer["height"])
+        height = self._flushed = int(answer["height"])
         self._mark({"height": height, "block": answer["bestblock"]})
         if (stage := self._source.stage(height)) != self._stage:
             self._stage = stage

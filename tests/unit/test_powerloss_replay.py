@@ -349,6 +349,24 @@ def test_a_deep_chain() -> None:
     assert source.deep == DEEP + 4
 
 
+@pytest.mark.parametrize(("flushed", "marks"), [(95, 0), (93, 0), (96, 1), (100, 1)])
+def test_another_chain_takes_back_what_was_acknowledged(
+    flushed: int, marks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only of blocks that it replaces: what is below them is flushed only if it was said to be."""
+    said: list[dict[str, object]] = []
+    rpc = FakeRpc()
+    rpc.height = 95
+    source = Source(rpc, "deep", 1)  # type: ignore[arg-type]
+    monkeypatch.setattr(source, "remember", lambda *_: None)
+    load = workload.Workload(said.append, source, 1)
+    load._flushed = flushed
+
+    monkeypatch.setattr(load, "_flush", lambda _: flushed)
+    load.reorganize(rpc)  # type: ignore[arg-type]
+    assert [facts["height"] for facts in said] == [95] * marks
+
+
 def test_networks() -> None:
     """Each chain has Core's name of its network."""
     assert {chain: network(chain) for chain in CHAINS} == {

@@ -238,7 +238,7 @@ def arguments() -> argparse.Namespace:
         "--top-every", type=int, default=4, metavar="N", help="--chain deep: see above, default 4"
     )
     parser.add_argument("--lies", action="store_true", help="the disk ignores flushes")
-    parser.add_argument("--add", action="store_true", help="to the results of other seeds")
+    parser.add_argument("--add", action="store_true", help="to the results so far")
     parser.add_argument("--policy", choices=reconstruct.cut_policies(), help="only this one")
     parser.add_argument("--only", type=int, metavar="STATE", help="only the state of that number")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="with --only: keep its image")

@@ -21,8 +21,10 @@ ANYONE, ANYONE_ELSE = "raw(51)", "raw(52)"
 SMALL, LARGE = b"\x51", b"\x4d\x08\x02%s\x75" % bytes(520) * 17 + b"\x51"
 #: A chain whose first part is deep: heights of its blocks from the first with coins on. Blocks of
 #: LARGES have this many large coins: 71 MB in all, of which LevelDB makes three tables, 32 MiB each
-#: at most (DBWRAPPER_MAX_FILE_SIZE), if they are flushed at once. Above FULL blocks are empty.
+#: at most (DBWRAPPER_MAX_FILE_SIZE), if they are flushed at once. Coins that are spent before are
+#: never written: these are spent from SPENT_FROM on. Above FULL blocks are empty.
 DEEP, LARGES, FULL, LARGE_COINS = 1000, range(600, 680), 1100, 100
+SPENT_FROM = 780
 #: A chain is deep for the last blocks before the first that is stored, too; but these come together
 #: with stored ones, and count as the transition.
 EDGE = 100
@@ -65,6 +67,7 @@ class Source:
         self._random = random.Random(seed)
         self._coins: list[Coin] = []
         self._large: list[Coin] = []
+        self._spends_large = False
         self._rewards: list[Coin] = []
 
     def height(self) -> int:
@@ -75,6 +78,7 @@ class Source:
         """A new chain with more blocks on top of the deep ones than a node keeps in no file."""
         for height in range(1, FULL + 1):
             self.rpc.call("setmocktime", FIRST_TIME + height * SPACING)
+            self._spends_large = height >= SPENT_FROM
             self.generate(1, large=height in LARGES)
         while (height := self.height()) < DEEP + MARGIN:
             # A block may be two hours younger than the clock, and is not older than others.
@@ -112,7 +116,7 @@ class Source:
                 spends.append(self._spend([self._rewards.pop(0)], LARGE_COINS, LARGE))
             elif len(self._rewards) >= MATURE:
                 spends.append(self._spend([self._rewards.pop(0)], ADDED))
-            if self._large and not large:
+            if self._large and self._spends_large:
                 spent, self._large = self._large[:SPENT], self._large[SPENT:]
                 spends.append(self._spend(spent, 1))
             elif len(self._coins) > KEPT:

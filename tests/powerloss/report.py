@@ -1,10 +1,11 @@
 """What power cuts did, as a table: of reconstructed states, of a live campaign, of machines.
 
-usage: report.py [--to FILE.md] [--without WHAT] FILE.json...
+usage: report.py [--to FILE.md] [--without WHAT] [--note TEXT] FILE.json...
 
   --to FILE.md    default docs/reports/power-loss.md
   --without WHAT  the results are of a daemon that lacks this, such as 'patch 0025': they are
                   rows of their own, which show that the cuts find what WHAT mends
+  --note TEXT     what else has to be known of these results, one of the facts
 
 Adds results that write() has written to the page; those of the same run, by name, engine and
 chain, are replaced. Beside the page, in FILE.json, are the tables of all runs, so that
@@ -78,10 +79,10 @@ def write(
     return rows
 
 
-def summary(file: Path, without: str = "") -> dict[str, Any]:
+def summary(file: Path, without: str = "", note: str = "") -> dict[str, Any]:
     """Of a file that write() has written: the run's name, its facts and its rows.
 
-    ``without``: what the daemon lacked on purpose, a part of the name.
+    ``without``: what the daemon lacked on purpose, a part of the name; ``note``: one more fact.
     """
     results = json.loads(file.read_text())
     name = file.stem.split("-")[0] + (f" without {without}" if without else "")
@@ -92,7 +93,8 @@ def summary(file: Path, without: str = "") -> dict[str, Any]:
             key: value
             for key, value in results.items()
             if key not in ("engine", "chain", "rows", "results")
-        },
+        }
+        | ({"note": note} if note else {}),
     }
 
 
@@ -126,15 +128,15 @@ def page(runs: Iterable[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def add(files: Iterable[Path], target: Path, without: str = "") -> None:
+def add(files: Iterable[Path], target: Path, without: str = "", note: str = "") -> None:
     """Adds these results to the page ``target`` and to the tables beside it.
 
-    ``without``: see summary().
+    ``without``, ``note``: see summary().
     """
     kept = target.with_suffix(".json")
     runs = {run["run"]: run for run in (json.loads(kept.read_text()) if kept.exists() else [])}
     for file in files:
-        run = summary(file, without)
+        run = summary(file, without, note)
         runs[run["run"]] = run
     text = page(runs.values())
     kept.write_text(json.dumps(list(runs.values()), indent=1) + "\n")
@@ -146,9 +148,10 @@ if __name__ == "__main__":
     page_of_all = ROOT / "docs/reports/power-loss.md"
     parser.add_argument("--to", type=Path, default=page_of_all, help="the page")
     parser.add_argument("--without", default="", help="what the daemon lacked on purpose")
+    parser.add_argument("--note", default="", help="what else has to be known of the results")
     parser.add_argument("files", type=Path, nargs="+", help="out/powerloss/*/*.json")
     options = parser.parse_args()
     try:
-        add(options.files, options.to, options.without)
+        add(options.files, options.to, options.without, options.note)
     except (OSError, ValueError, KeyError, TypeError) as error:
         sys.exit(f"report: these are no results of power cuts: {error}")

@@ -484,6 +484,8 @@ def test_page_of_several_results(tmp_path: Path) -> None:
     assert "| replay, lmdb, main | torn | 2 | 1 | 1 | 0 | 0 |" in text
     assert "| machines, lmdb, main | all | 1 | 1 | 0 | 0 | 0 |" in text
     assert "| replay, lmdb, main | seed 7 |" in text
+    report.add([replay], page, note="in the rain")
+    assert "| replay, lmdb, main | seed 7; note in the rain |" in page.read_text()
 
 
 def test_report_in_the_repository() -> None:

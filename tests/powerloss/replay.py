@@ -260,6 +260,8 @@ def main() -> int:
     """Runs the command line; returns the exit status."""
     options = arguments()
     mounts.enter_namespaces()
+    # A shell's script has programs in the background ignore it; here it ends with the results.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         return int(options.run(options))

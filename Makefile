@@ -20,7 +20,7 @@
 #            CUTS=N, SEED=N        for powerloss: power cuts for each engine, default 200, and
 #                                  first seed
 #            ENGINE=leveldb|lmdb   for powerloss-replay, default leveldb
-#            CHAIN=main|regtest    for powerloss-replay, default main
+#            CHAIN=main|regtest|deep  for powerloss-replay, default main
 #            STATES=N, SEED=N      for powerloss-replay, default 2000 and 1
 #            BOARD_HOST=NAME[:PORT]  a node: robot tests it instead of an image in QEMU; for
 #                                  board-report, board-restore. docs/develop/board-lane.md has these

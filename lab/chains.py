@@ -14,7 +14,13 @@ OFFLINE += ["-maxtipage=2000000000", "-persistmempool=0"]
 CHAINS = {
     "main": ["-fastprune", "-prune=550"],
     "regtest": ["-chain=regtest", "-fastprune", "-prune=1"],
-    "deep": ["-chain=regtest", "-fastprune", "-prune=550", "-blocksinmemory=32"],
+    "deep": [
+        "-chain=regtest",
+        "-fastprune",
+        "-prune=550",
+        "-blocksinmemory=32",
+        "-maxtipage=86400",  # blocks are kept in memory in the initial sync only
+    ],
 }
 #: Two weeks of blocks, Core's node::StoreMargin() with the smallest -prune
 MARGIN = 2016

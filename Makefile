@@ -7,7 +7,7 @@
 #            IMAGE=FILE            image under test (default: the development image; for
 #                                  bench-filesystems: the image of the default BOARD)
 #            DEVIMAGE_SUITE=NAME   Debian/Ubuntu release of the development image
-#            DIR=FOLDER            where bench-lmdb, bench-leveldb, bench-inputs write, on the disk
+#            DIR=FOLDER            where bench-lmdb, -leveldb, -reads, -inputs write, on the disk
 #                                  in question
 #            BENCH='OPTION...'     for bench, see bench/compare.py
 #            CHAINGEN='OPTION...'  for chaingen, see support/chaingen -help
@@ -20,7 +20,7 @@
 #            CUTS=N, SEED=N        for powerloss: power cuts for each engine, default 200, and
 #                                  first seed
 #            ENGINE=leveldb|lmdb   for powerloss-replay, default leveldb
-#            CHAIN=main|regtest    for powerloss-replay, default main
+#            CHAIN=main|regtest|deep  for powerloss-replay, default main
 #            STATES=N, SEED=N      for powerloss-replay, default 2000 and 1
 #            BOARD_HOST=NAME[:PORT]  a node: robot tests it instead of an image in QEMU; for
 #                                  board-report, board-restore. docs/develop/board-lane.md has these
@@ -70,11 +70,11 @@ powerloss powerloss-replay: override export SEED := $(SEED)
 powerloss-replay: override export ENGINE := $(ENGINE)
 powerloss-replay: override export CHAIN := $(CHAIN)
 powerloss-replay: override export STATES := $(STATES)
-bench-lmdb bench-leveldb bench-inputs: override export DIR := $(DIR)
+bench-lmdb bench-leveldb bench-reads bench-inputs: override export DIR := $(DIR)
 
 .PHONY: help run qemu flash check test lint unit hostile core-test functional robot board-report \
 	board-restore board-play powerloss powerloss-replay bench bench-filesystems bench-lmdb \
-	bench-leveldb bench-inputs chaingen profile \
+	bench-leveldb bench-reads bench-inputs chaingen profile \
 	$(BOARDS) devimage core core-tests core-edit core-patches core-table source verify-source \
 	keyword-docs bootstrap show-config legal-info clean distclean
 
@@ -163,6 +163,9 @@ bench-lmdb: bootstrap ## optional engine: pages that LMDB writes per change, cos
 
 bench-leveldb: bootstrap ## bytes that LevelDB writes per byte that changes, with its levels and ours (DIR=)
 	@support/bench-leveldb $${DIR:+"$$DIR"}
+
+bench-reads: bootstrap ## reads of coins that are not in memory: docs/reports (DIR=)
+	@support/bench-reads $${DIR:+"$$DIR"}
 
 bench-inputs: bootstrap ## what looking up a block's inputs on several threads brings (DIR=)
 	@support/bench-inputs $${DIR:+"$$DIR"}

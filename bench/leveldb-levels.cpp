@@ -1,6 +1,6 @@
 // Measures what LevelDB writes and reads for changes as a chainstate makes them, with its own
 // levels and with those of the patch queue (0021, 0022; with the filters of 0024), these also with
-// its larger write buffers (0023). Prints a Markdown table.
+// its larger write buffers (0023), and with sorted flushes (0037). Prints a Markdown table.
 //
 // usage: leveldb-levels DIR [COINS]     (make bench-leveldb; DIR needs 1 KiB for each 2 coins)
 //   COINS  coins there are all the time, default 3000000
@@ -32,6 +32,7 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -172,10 +173,32 @@ double ThreadSeconds()
     return double(t.tv_sec) + double(t.tv_nsec) / 1e9;
 }
 
+/** A coin is added if there is a value. */
+using Changes = std::map<std::string, bool>;
+
+class SortedChanges : public leveldb::SortedChanges
+{
+    const Changes& m_changes;
+    Changes::const_iterator m_next{m_changes.begin()}, m_at{};
+    const std::string m_value = std::string(VALUE_SIZE, 'v');
+
+public:
+    explicit SortedChanges(const Changes& changes) : m_changes{changes} {}
+    bool Next() override
+    {
+        if (m_next == m_changes.end()) return false;
+        m_at = m_next++;
+        return true;
+    }
+    leveldb::Slice key() const override { return m_at->first; }
+    bool deleted() const override { return !m_at->second; }
+    leveldb::Slice value() const override { return m_value; }
+};
+
 class Chainstate
 {
     const uint64_t m_batch;
-    const bool m_wait;
+    const bool m_wait, m_sorted;
     Counters m_counters;
     Env m_env{m_counters};
     const std::unique_ptr<leveldb::Cache> m_cache{leveldb::NewLRUCache(4 << 20)};
@@ -194,8 +217,30 @@ class Chainstate
         if (m_wait) m_env.WaitForCompactions();
     }
 
+    void FlushSorted(uint64_t added, uint64_t spent)
+    {
+        Changes changes;
+        for (uint64_t i{0}; i < std::max(added, spent); ++i) {
+            if (i < added) {
+                m_coins.push_back(++m_serial);
+                changes[Key(m_serial)] = true;
+                m_changed += KEY_SIZE + VALUE_SIZE;
+            }
+            if (i < spent) {
+                std::swap(m_coins[m_random() % m_coins.size()], m_coins.back());
+                changes[Key(m_coins.back())] = false;
+                m_coins.pop_back();
+                m_changed += KEY_SIZE;
+            }
+        }
+        SortedChanges sorted{changes};
+        Check(m_db->WriteSorted({}, &sorted));
+        if (m_wait) m_env.WaitForCompactions();
+    }
+
     void Flush(uint64_t added, uint64_t spent)
     {
+        if (m_sorted) return FlushSorted(added, spent);
         leveldb::WriteBatch batch;
         for (uint64_t i{0}; i < std::max(added, spent); ++i) {
             if (i < added) {
@@ -229,9 +274,9 @@ class Chainstate
     }
 
 public:
-    Chainstate(const std::string& dir, uint64_t coins, bool cairn, bool seeks,
+    Chainstate(const std::string& dir, uint64_t coins, bool cairn, bool seeks, bool sorted,
         uint64_t write_buffer)
-        : m_batch{MAINNET_BATCH * coins / MAINNET_COINS}, m_wait{!seeks}
+        : m_batch{MAINNET_BATCH * coins / MAINNET_COINS}, m_wait{!seeks}, m_sorted{sorted}
     {
         leveldb::Options options;
         options.create_if_missing = true;
@@ -299,13 +344,14 @@ int main(int argc, char** argv)
                 static_cast<unsigned long long>(coins), KEY_SIZE + VALUE_SIZE);
     struct {
         const char* name;
-        bool cairn, seeks;
+        bool cairn, seeks, sorted;
         uint64_t write_buffer;
     } const variants[]{
-        {"LevelDB's", false, true, CORE_WRITE_BUFFER},
-        {"LevelDB's, no compactions for lookups", false, false, CORE_WRITE_BUFFER},
-        {"Cairn's", true, false, CORE_WRITE_BUFFER},
-        {"Cairn's, write buffers of 16 MiB", true, false, LARGER_WRITE_BUFFER},
+        {"LevelDB's", false, true, false, CORE_WRITE_BUFFER},
+        {"LevelDB's, no compactions for lookups", false, false, false, CORE_WRITE_BUFFER},
+        {"Cairn's", true, false, false, CORE_WRITE_BUFFER},
+        {"Cairn's, write buffers of 16 MiB", true, false, false, LARGER_WRITE_BUFFER},
+        {"Cairn's, write buffers of 16 MiB, sorted", true, false, true, LARGER_WRITE_BUFFER},
     };
     for (const auto& variant : variants) {
         // With so few coins it would be the same as the one before.
@@ -316,7 +362,7 @@ int main(int argc, char** argv)
         std::filesystem::remove_all(dir);
         {
             Chainstate chainstate{dir.string(), coins, variant.cairn,
-                variant.seeks, variant.write_buffer};
+                variant.seeks, variant.sorted, variant.write_buffer};
             chainstate.Run(60, 0.015);
             chainstate.Reset();
             chainstate.Run(60, 0.015);

@@ -91,13 +91,13 @@ def measure_tip(
     with bench_of(scenario, variant, folder) as bench:
         bench.limit(None)
         connect = f"-connect=127.0.0.1:{chain.port}"
-        node = bench.start(bench.cache, connect, "-maxtipage=2000000000")
+        node = bench.start(*bench.cache, connect, "-maxtipage=2000000000")
         node.until(rf"UpdateTip: new best=\S+ height={base} ")
         node.stop_time()
         bench.limit(scenario.memory)
         drop_caches()
         now = f"-mocktime={block_time(blocks.headers[base])}"
-        node = bench.start(bench.cache, "-connect=0", now)
+        node = bench.start(*bench.cache, "-connect=0", now)
         node.until("Done loading")
         stolen = Stolen()
         bench.figures |= day(node, bench.disk, blocks, base + 1, top)

@@ -1,11 +1,14 @@
 """Several peers on loopback that hand on one feeder's blocks, out of order.
 
-usage: .venv/bin/python -m lab.peers --feeder P [--seed S] [--share F] [--behind N] PORT...
+usage: .venv/bin/python -m lab.peers --feeder P [--seed S] [--share F] [--behind N] [--pace N]
+                                      PORT...
 
   --feeder P   P2P port on 127.0.0.1 of the stock daemon, see support/feeder
   --seed S     with a block's hash decides which blocks are withheld and for how long, default 1
   --share F    share of the blocks that are withheld, default 0.01
   --behind N   a withheld block comes after 1 to N others, default 600; Core fetches 1024 ahead
+  --pace N     blocks a second at most, of all peers together; default 0, no limit. A made chain
+               would be synced in a few seconds
   PORT...      ports on 127.0.0.1, each a peer of its own
 
 A node that syncs from one honest peer gets its blocks almost in the order of the chain. With
@@ -45,9 +48,11 @@ AGAIN = 1000
 class Gate:
     """Which blocks are withheld, and until when; one for all peers."""
 
-    def __init__(self, seed: int, share: float, behind: int) -> None:
+    def __init__(self, seed: int, share: float, behind: int, pace: float = 0) -> None:
         """See the head of this file."""
-        self._seed, self._share, self._behind = seed, share, behind
+        self._seed, self._share, self._behind, self._pace = seed, share, behind, pace
+        self._next = 0.0
+        """when the next block may be handed on, on the loop's clock"""
         self.passed = 0
         """blocks that were handed on so far"""
         self.late = 0
@@ -76,6 +81,10 @@ class Gate:
             self.late += 1
         if name in self._held:
             await asyncio.shield(self._held[name][1])
+        if self._pace:
+            now = asyncio.get_running_loop().time()
+            self._next = max(now, self._next + 1 / self._pace)
+            await asyncio.sleep(self._next - now)
         self.passed += 1
         self._open(self.passed)
 
@@ -211,11 +220,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="default 1")
     parser.add_argument("--share", type=float, default=0.01, help="of blocks, default 0.01")
     parser.add_argument("--behind", type=int, default=600, help="other blocks, default 600")
+    parser.add_argument("--pace", type=float, default=0, help="blocks a second, default no limit")
     parser.add_argument("ports", type=int, nargs="+", help="ports on 127.0.0.1")
     options = parser.parse_args()
     if not 0 <= options.share <= 1 or not 1 <= options.behind <= 1000:
         parser.error("--share is from 0 to 1, --behind from 1 to 1000")
-    gate = Gate(options.seed, options.share, options.behind)
+    if options.pace < 0:
+        parser.error("--pace is 0 or more")
+    gate = Gate(options.seed, options.share, options.behind, options.pace)
     try:
         asyncio.run(run(options.feeder, options.ports, gate))
     except OSError as error:

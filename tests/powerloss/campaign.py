@@ -2,7 +2,7 @@
 """Power cuts of whole machines, many of them: the suite `powerloss` again and again.
 
 usage: campaign.py [--cuts N] [--seed S] [--jobs J] [--engine leveldb|lmdb] [--filesystem F]
-                   [--image FILE]
+                   [--image FILE] [--in-no-file]
 
   --cuts N        cuts for each engine, default 200
   --seed S        first seed, default 1; each machine has its own, counted from here
@@ -10,6 +10,7 @@ usage: campaign.py [--cuts N] [--seed S] [--jobs J] [--engine leveldb|lmdb] [--f
   --engine E      only this one
   --filesystem F  ext4 (default), or f2fs on a Buildroot image
   --image FILE    image, default: the development image
+  --in-no-file    blocks are in no file as long as they are deep below the top
 
 Results: out/powerloss/machines-ENGINE-FILESYSTEM.json and .md, tables. They are written after each
 machine, so an interrupted campaign leaves what it has. What a machine that failed has left is
@@ -62,7 +63,8 @@ def machine(engine: str, seed: int, cuts: int, port: int, options: argparse.Name
         "TO_THE_TOP": True,
     }
     command = [sys.executable, "-m", "robot", "--outputdir", str(folder), "--suite", "powerloss"]
-    command += ["--test", f"{ENGINES[engine]} Survives Power Cuts"]
+    test = f"{ENGINES[engine]} Survives Power Cuts"
+    command += ["--test", test + " While Blocks Are In No File" * options.in_no_file]
     for name, value in variables.items():
         command += ["--variable", f"{name}:{value}"]
     with (folder / "console.log").open("wb") as log:
@@ -95,9 +97,10 @@ def write(cuts: list[dict[str, Any]], failed: list[str], options: argparse.Names
         seconds = [cut["seconds"] for cut in results if cut["outcome"] == "recovered"]
         facts = {
             "engine": engine,
-            "chain": "main",
+            "chain": "main, deep" if options.in_no_file else "main",
             "file system": options.filesystem,
             "image": options.image.name,
+            "blocks": "in no file until near the top" if options.in_no_file else "stored",
             "first seed": options.seed,
             "machines": len({cut["seed"] for cut in results}),
             "machines that failed": ", ".join(f for f in failed if f.startswith(engine)) or "none",
@@ -119,6 +122,7 @@ def main() -> int:
     parser.add_argument("--filesystem", choices=["ext4", "f2fs"], default="ext4")
     default = ROOT / "out/devimage/cairn-dev.img"
     parser.add_argument("--image", type=Path, default=default, help="image under test")
+    parser.add_argument("--in-no-file", action="store_true", help="blocks deep below the top")
     options = parser.parse_args()
     if not options.image.is_file():
         print(f"the image {options.image} does not exist; run 'make devimage'", file=sys.stderr)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from lab.node import DidNotStart, Node
 from lab.rpc import RpcError
-from tests.powerloss import mounts
+from tests.powerloss import mounts, tables
 from tests.powerloss.reconstruct import Acknowledged
 
 #: Blocks that the node must be able to add after it came up.
 MORE = 10
+#: Seconds that it may take for that; of a chain that it gets from its peers, for the next block.
+PATIENCE = 60
+#: Seconds after which it is told of peers again that it hung up on
+ASK_AGAIN = 3.0
 
 
 @dataclasses.dataclass
@@ -23,7 +27,12 @@ class Chain:
     coins: dict[str, str]
     """muhash by block hash, of all blocks that were ever in the chain"""
     blocks: list[str]
-    """by height, in hexadecimal"""
+    """by height, in hexadecimal; none where the node gets them from peers"""
+    deep: int = -1
+    """height of the last block that a node need not have in a file, for it was further below the
+    top than that; -1: it stores all"""
+    top: int = 0
+    """height of the peers' chain"""
 
 
 @dataclasses.dataclass
@@ -36,6 +45,10 @@ class Verdict:
     """at which the node came up"""
     mended: bool = False
     """fsck did more than to replay the journal"""
+    tables: int = 0
+    """LevelDB: whole tables of the coins that no record of the manifest adds"""
+    reached: int = -1
+    """height at the end, with the right coins"""
 
 
 class _Failure(Exception):
@@ -45,13 +58,17 @@ class _Failure(Exception):
 def check(
     image: Path,
     folder: Path,
-    start: Callable[[Path], Node],
+    start: Callable[..., Node],
     acknowledged: Acknowledged,
     chain: Chain,
+    peers: Sequence[int] = (),
+    *,
+    to_the_top: bool = False,
 ) -> Verdict:
     """Boots the image as the product would: fsck, mount, the daemon; asks it what it has.
 
-    ``folder``: mount point; ``start(datadir)`` starts the daemon. Changes the image.
+    ``folder``: mount point; ``start(datadir, option...)`` starts the daemon. With ``peers``, P2P
+    ports on 127.0.0.1, it goes on with their blocks, ``to_the_top`` or for some. Changes the image.
     """
     verdict = Verdict("recovered")
     try:
@@ -63,10 +80,16 @@ def check(
                     raise _Failure("lost", "the data directory is gone")
                 # Before the first start had made it; systemd does, each time.
                 datadir.mkdir(parents=True)
-            with start(datadir) as node:
+            verdict.tables = sum(map(tables.left_over, datadir.glob("**/chainstate")))
+            # What it has is looked at before it gets more.
+            with start(datadir, *(["-networkactive=0"] if peers else [])) as node:
                 verdict.height = _coins(node, acknowledged, chain)
                 _wallet(node, acknowledged)
-                _goes_on(node, verdict.height, chain)
+                if peers:
+                    _syncs(node, verdict.height, chain, peers, to_the_top=to_the_top)
+                else:
+                    _goes_on(node, verdict.height, chain)
+                verdict.reached = _muhash(node, chain)
     except _Failure as failure:
         verdict.outcome, verdict.detail = failure.args
     except (mounts.MountError, DidNotStart) as error:
@@ -91,8 +114,11 @@ def _coins(node: Node, acknowledged: Acknowledged, chain: Chain) -> int:
         if block != acknowledged.block:
             raise _Failure("lost", f"block {acknowledged.block} is not in the chain any more")
     # Each block that is not pruned is there and whole, and its undo data, too.
-    pruned = node.call("getblockchaininfo")["pruneheight"]
-    if not node.call("verifychain", 2, max(1, height - pruned) if pruned else 0):
+    first = node.call("getblockchaininfo")["pruneheight"]
+    if chain.deep >= 0 and first > max(chain.deep, acknowledged.pruned) + 1 and height > chain.deep:
+        raise _Failure("lost", f"the first block in a file is {first}, of height {height}")
+    # The tip itself need not be in a file.
+    if first <= height and not node.call("verifychain", 2, max(1, height - first) if first else 0):
         raise _Failure("wrong", f"verifychain: {node.last_words()}")
     return height
 
@@ -134,9 +160,31 @@ def _goes_on(node: Node, height: int, chain: Chain) -> None:
     top = min(height + MORE, len(chain.blocks) - 1)
     node.batch([("submitblock", chain.blocks[h]) for h in range(height + 1, top + 1)])
     # What it has already it connects by itself, soon.
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while (reached := node.call("getblockcount")) < top:
         if time.monotonic() > deadline:
             raise _Failure("wrong", f"it stays at {reached} when it is given block {reached + 1}")
         time.sleep(0.05)
-    _muhash(node, chain)
+
+
+def _syncs(
+    node: Node, height: int, chain: Chain, peers: Sequence[int], *, to_the_top: bool
+) -> None:
+    """It gets the next blocks from its peers, or all."""
+    node.call("setnetworkactive", True)
+    top = chain.top if to_the_top else min(height + MORE, chain.top)
+    before, since, asked = height, time.monotonic(), 0.0
+    while (reached := node.call("getblockcount")) < top:
+        now = time.monotonic()
+        if reached > before:
+            before, since = reached, now
+        if now > since + PATIENCE:
+            raise _Failure("wrong", f"it stays at {reached} of the {top} blocks that peers offer")
+        if now > asked + ASK_AGAIN:
+            # Version 1 of P2P: see lab/peers.py.
+            there = {peer["addr"] for peer in node.call("getpeerinfo")}
+            for address in (f"127.0.0.1:{port}" for port in peers):
+                if address not in there:
+                    node.call("addnode", address, "onetry", False)
+            asked = now
+        time.sleep(0.05)

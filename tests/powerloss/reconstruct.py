@@ -7,6 +7,7 @@ the order of their positions, by serving the trace to a disk of its own once.
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import hashlib
 import json
@@ -20,6 +21,12 @@ from lab.volatile_cache import CACHE_BYTES, POLICIES, Outcome, VolatileCache
 
 #: How far from a flush or a mark a position that is aimed at it lies, in records.
 NEAR = 4
+#: What a write has that ends one of LevelDB's tables (table/format.h), and how many records later
+#: the manifest's record that adds it is on the disk, about: the file, its name, the record itself.
+TABLE, ADDED_AFTER = bytes.fromhex("57fb808b247547db"), 12
+#: What LMDB's first two pages have, one of which makes a transaction count, and how long before
+#: that its other pages are written.
+META, WRITTEN_BEFORE = bytes.fromhex("dec0efbe"), 6
 #: Bytes of the cache of a disk that ignores flushes: it loses the newest, not everything.
 LIES_CACHE = 2 << 20
 
@@ -33,6 +40,10 @@ class State:
     policy: str
     seed: int
     """of the campaign"""
+    stage: str = ""
+    """of the node (source.STAGES), where the chain has more than one"""
+    writing: bool = False
+    """while the coins were written: a flush was asked for, and not acknowledged yet"""
 
     def chance(self) -> random.Random:
         """Where the policy draws from: of this state alone, in whatever order they are made."""
@@ -50,14 +61,37 @@ class Acknowledged:
     """name of a wallet that is loaded at each start"""
     labels: dict[str, int] = dataclasses.field(default_factory=dict)
     """by address of the wallet: number that its label ends in; a later one is larger"""
+    pruned: int = 0
+    """up to this height it was allowed to prune"""
 
     def learn(self, text: str) -> None:
         """Takes in a mark: a JSON object of the fields above; labels are added."""
         for name, value in json.loads(text).items():
             if name == "labels":
                 self.labels.update(value)
+            elif name == "pruned":
+                self.pruned = max(self.pruned, value)
             elif name in {"height", "block", "wallet"}:
                 setattr(self, name, value)
+
+
+@dataclasses.dataclass
+class Places:
+    """Positions that a cut can be aimed at."""
+
+    flushes: list[int] = dataclasses.field(default_factory=list)
+    """just before a flush"""
+    open: list[int] = dataclasses.field(default_factory=list)
+    """where something is not flushed"""
+    marks: list[int] = dataclasses.field(default_factory=list)
+    """just after a mark"""
+    writing: list[int] = dataclasses.field(default_factory=list)
+    """while the coins are written, where something is not flushed: LevelDB's tables or LMDB's
+    pages are there, and the record or page that makes them count is not, or not flushed"""
+    steps: list[int] = dataclasses.field(default_factory=list)
+    """of the flushes, those while the coins are written"""
+    commits: list[range] = dataclasses.field(default_factory=list)
+    """from where all that is new is written, to where it counts, about"""
 
 
 @dataclasses.dataclass
@@ -65,35 +99,75 @@ class Index:
     """Where what happens in a trace."""
 
     records: int = 0
-    flushes: list[int] = dataclasses.field(default_factory=list)
-    """positions just before a flush"""
-    open: list[int] = dataclasses.field(default_factory=list)
-    """positions at which something is not flushed"""
-    marks: list[int] = dataclasses.field(default_factory=list)
-    """positions just after a mark"""
     starts_at: int = 0
     """position of the first mark: there was nothing to lose before it"""
+    stages: dict[str, Places] = dataclasses.field(default_factory=dict)
+    """by the node's stage, in the order in which they began"""
+    changes: list[tuple[int, str]] = dataclasses.field(default_factory=list)
+    """positions at which a stage begins"""
+    writes: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+    """first and last position of each write of the coins"""
+    flush_count: int = 0
+
+    def stage_at(self, position: int) -> str:
+        """Which stage the node was in."""
+        return next(name for begin, name in reversed(self.changes) if begin <= position)
+
+    def writing_at(self, position: int) -> bool:
+        """Whether the coins were being written."""
+        begins = bisect.bisect_right(self.writes, (position, self.records))
+        return begins > 0 and position <= self.writes[begins - 1][1]
 
 
 def index(path: Path) -> Index:
     """Reads a trace for plan(); ValueError when it has no mark."""
     found = Index()
     unflushed = 0
-    for record in request_trace.read(path, data=False):
+    marks: list[int] = []
+    flushes: list[int] = []
+    unflushed_at: list[int] = []
+    begun: int | None = None
+    changes: list[tuple[int, str]] = []
+    commits: list[range] = []
+    for record in request_trace.read(path):
+        if TABLE in record.data:
+            commits.append(range(found.records, found.records + ADDED_AFTER))
+        elif META in record.data:
+            commits.append(range(found.records - WRITTEN_BEFORE, found.records + 3))
         if record.kind == "f":
-            found.flushes.append(found.records)
+            flushes.append(found.records)
             unflushed = 0
         unflushed += record.kind in "wz"
         found.records += 1
         if unflushed:
-            found.open.append(found.records)
+            unflushed_at.append(found.records)
         if record.kind == "m":
-            found.marks.append(found.records)
-    if not (found.marks and found.flushes and found.open):
+            marks.append(found.records)
+            facts = json.loads(record.data)
+            if "writing" in facts:
+                begun = found.records
+            elif "height" in facts and begun is not None:
+                found.writes.append((begun, found.records - 1))
+                begun = None
+            if "stage" in facts:
+                changes.append((found.records, facts["stage"]))
+    if not (marks and flushes and unflushed_at):
         raise ValueError(f"{path} lacks marks, flushes or writes; record it again")
-    found.starts_at = found.marks[0]
-    found.flushes = [position for position in found.flushes if position >= found.starts_at]
-    found.open = [position for position in found.open if position >= found.starts_at]
+    found.flush_count = len(flushes)
+    found.starts_at = marks[0]
+    # The node is in its first stage before it says so, after its first flush.
+    found.changes = [(found.starts_at, changes[0][1] if changes else ""), *changes[1:]]
+    for kind, positions in (("flushes", flushes), ("open", unflushed_at), ("marks", marks)):
+        for position in positions:
+            if position < found.starts_at:
+                continue
+            places = found.stages.setdefault(found.stage_at(position), Places())
+            getattr(places, kind).append(position)
+            if kind != "marks" and found.writing_at(position):
+                (places.writing if kind == "open" else places.steps).append(position)
+    for commit in commits:
+        if commit.start >= found.starts_at and found.writing_at(commit.stop - 1):
+            found.stages[found.stage_at(commit.start)].commits.append(commit)
     return found
 
 
@@ -102,21 +176,33 @@ def plan(found: Index, count: int, seed: int, policies: tuple[str, ...]) -> list
 
     Of ten, four are anywhere where something is not flushed, four near a flush (most before
     it: then most is unflushed), and two just after a mark, when what was acknowledged is
-    youngest. The policies take
-    turns. A longer plan begins with the shorter one's numbers.
+    youngest. Of a trace that says when coins are written, two of each four are then, one of them
+    where they begin to count. The policies take turns, and so do the node's stages. A longer plan
+    begins with the shorter one's numbers.
     """
     chance = random.Random(seed)
     states = []
     for number in range(count):
-        what = number // len(policies) % 10
-        if what < 4:
-            position = chance.choice(found.open)
+        turn = number // len(policies)
+        places = list(found.stages.values())[turn % len(found.stages)]
+        what = turn // len(found.stages) % 10
+        if places.commits and what in (3, 7):
+            position = chance.choice(chance.choice(places.commits))
+        elif places.writing and what == 2:
+            position = chance.choice(places.writing)
+        elif places.steps and what == 6:
+            # Above, a large write counts as many requests; here, as its few steps.
+            position = chance.choice(places.steps) + chance.randint(0, 1)
+        elif what < 4:
+            position = chance.choice(places.open)
         elif what < 8:
-            position = chance.choice(found.flushes) - chance.randint(-1, NEAR)
+            position = chance.choice(places.flushes) - chance.randint(-1, NEAR)
         else:
-            position = chance.choice(found.marks) + chance.randint(0, NEAR)
+            position = chance.choice(places.marks) + chance.randint(0, NEAR)
         position = min(max(position, found.starts_at), found.records)
-        states.append(State(position, number, policies[number % len(policies)], seed))
+        policy = policies[number % len(policies)]
+        stage, writing = found.stage_at(position), found.writing_at(position)
+        states.append(State(position, number, policy, seed, stage, writing))
     return sorted(states)
 
 

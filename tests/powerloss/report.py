@@ -1,10 +1,11 @@
 """What power cuts did, as a table: of reconstructed states, of a live campaign, of machines.
 
-usage: report.py [--to FILE.md] [--without WHAT] FILE.json...
+usage: report.py [--to FILE.md] [--without WHAT] [--note TEXT] FILE.json...
 
   --to FILE.md    default docs/reports/power-loss.md
   --without WHAT  the results are of a daemon that lacks this, such as 'patch 0025': they are
                   rows of their own, which show that the cuts find what WHAT mends
+  --note TEXT     what else has to be known of these results, one of the facts
 
 Adds results that write() has written to the page; those of the same run, by name, engine and
 chain, are replaced. Beside the page, in FILE.json, are the tables of all runs, so that
@@ -34,14 +35,20 @@ OUTCOMES = {
 
 
 def table(results: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row a policy, and their sum; each result has "policy" and "outcome" (OUTCOMES)."""
+    """One row a policy, and their sum; each result has "policy" and "outcome" (OUTCOMES).
+
+    Where results have a "stage", one row for each stage, too; these come last.
+    """
     counts: dict[str, Counter[str]] = {}
     for result in results:
         if result["outcome"] not in OUTCOMES:
             raise ValueError(f"unknown outcome '{result['outcome']}'; use {', '.join(OUTCOMES)}")
-        for row in (result["policy"], "all"):
+        rows = [result["policy"], "all"]
+        if result.get("stage"):
+            rows.append(f"all, {result['stage']}")
+        for row in rows:
             counts.setdefault(row, Counter())[result["outcome"]] += 1
-    rows = sorted(counts, key=lambda row: (row == "all", row))
+    rows = sorted(counts, key=lambda row: (row.startswith("all"), row))
     return [
         {"policy": row, "cuts": counts[row].total(), **{o: counts[row][o] for o in OUTCOMES}}
         for row in rows
@@ -72,10 +79,10 @@ def write(
     return rows
 
 
-def summary(file: Path, without: str = "") -> dict[str, Any]:
+def summary(file: Path, without: str = "", note: str = "") -> dict[str, Any]:
     """Of a file that write() has written: the run's name, its facts and its rows.
 
-    ``without``: what the daemon lacked on purpose, a part of the name.
+    ``without``: what the daemon lacked on purpose, a part of the name; ``note``: one more fact.
     """
     results = json.loads(file.read_text())
     name = file.stem.split("-")[0] + (f" without {without}" if without else "")
@@ -86,7 +93,8 @@ def summary(file: Path, without: str = "") -> dict[str, Any]:
             key: value
             for key, value in results.items()
             if key not in ("engine", "chain", "rows", "results")
-        },
+        }
+        | ({"note": note} if note else {}),
     }
 
 
@@ -120,15 +128,15 @@ def page(runs: Iterable[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def add(files: Iterable[Path], target: Path, without: str = "") -> None:
+def add(files: Iterable[Path], target: Path, without: str = "", note: str = "") -> None:
     """Adds these results to the page ``target`` and to the tables beside it.
 
-    ``without``: see summary().
+    ``without``, ``note``: see summary().
     """
     kept = target.with_suffix(".json")
     runs = {run["run"]: run for run in (json.loads(kept.read_text()) if kept.exists() else [])}
     for file in files:
-        run = summary(file, without)
+        run = summary(file, without, note)
         runs[run["run"]] = run
     text = page(runs.values())
     kept.write_text(json.dumps(list(runs.values()), indent=1) + "\n")
@@ -140,9 +148,10 @@ if __name__ == "__main__":
     page_of_all = ROOT / "docs/reports/power-loss.md"
     parser.add_argument("--to", type=Path, default=page_of_all, help="the page")
     parser.add_argument("--without", default="", help="what the daemon lacked on purpose")
+    parser.add_argument("--note", default="", help="what else has to be known of the results")
     parser.add_argument("files", type=Path, nargs="+", help="out/powerloss/*/*.json")
     options = parser.parse_args()
     try:
-        add(options.files, options.to, options.without)
+        add(options.files, options.to, options.without, options.note)
     except (OSError, ValueError, KeyError, TypeError) as error:
         sys.exit(f"report: these are no results of power cuts: {error}")

@@ -19,6 +19,7 @@ from typing import Any
 
 from lab.node import Node
 from lab.paths import OUT
+from lab.volatile_cache import POLICIES
 from tests.powerloss import mounts, reconstruct, report
 from tests.powerloss.check import Chain, check
 
@@ -54,8 +55,8 @@ def _start(datadir: Path, *more: str, **keywords: Any) -> Node:  # noqa: ANN401
     return Node(datadir, keywords.pop("run"), *more, **keywords)
 
 
-def check_states(options: argparse.Namespace) -> int:
-    """Makes and checks states of the trace, and reports."""
+def check_states(options: argparse.Namespace, peers: Sequence[int] = ()) -> int:
+    """Makes and checks states of the trace, and reports; ``peers``: see check()."""
     folder = folder_of(options)
     if not (folder / "trace").exists():
         raise ValueError(f"there is no trace of {options.engine}; make one with 'record'")
@@ -75,7 +76,7 @@ def check_states(options: argparse.Namespace) -> int:
         workers = [
             multiprocessing.Process(
                 target=_worker,
-                args=(n, options, states[n :: options.workers], chain, work / str(n), queue),
+                args=(n, options, states[n :: options.workers], chain, peers, work / str(n), queue),
             )
             for n in range(options.workers)
         ]
@@ -89,30 +90,54 @@ def check_states(options: argparse.Namespace) -> int:
                 worker.terminate()
                 worker.join()
     name = "lies" if options.lies else "replay"
+    seconds = round(time.monotonic() - begin)
+    digests = [_sha256(folder / "trace")]
+    failed = any(result["outcome"] != "recovered" for result in results)
+    seeds, count = str(options.seed), len(states)
+    if options.add:
+        before = json.loads((folder / f"{name}.json").read_text())
+        digests = list(dict.fromkeys([*before["sha256 of the trace"].split(", "), *digests]))
+        results += before["results"]
+        seeds, count = f"{before['seed']}, {seeds}", count + before["states planned"]
+        seconds += before["seconds"]
     facts = {
         "engine": options.engine,
         "chain": options.chain,
         "disk": "ignores flushes" if options.lies else "honest",
-        "seed": options.seed,
+        "seed": seeds,
         "records": index.records,
-        "flushes": len(index.flushes),
-        "states": f"{len(results)} of {len(states)}",
+        "flushes": index.flush_count,
+        "states": len(results),
+        "states planned": count,
         "different disks": len({result["digest"] for result in results}),
+        **aimed(results),
         "mended by fsck": sum(result["mended"] for result in results),
-        "seconds": round(time.monotonic() - begin),
+        "seconds": seconds,
         "processor seconds a state": round(sum(r["cpu"] for r in results) / len(results), 2),
-        "sha256 of the trace": _sha256(folder / "trace"),
+        "sha256 of the trace": ", ".join(digests),
     }
     if options.only is not None:
         say(json.dumps(results[0], indent=1))
     else:
-        rows = report.write(folder, name, facts, sorted(results, key=lambda r: r["number"]))
+        rows = report.write(folder, name, facts, sorted(results, key=_order))
         say("\n" + report.markdown(rows))
         say("\n".join(f"{key}: {value}" for key, value in facts.items()))
-    failed = any(result["outcome"] != "recovered" for result in results)
     if options.lies and not failed:
         say("powerloss: a disk that ignores flushes lost nothing: the check sees nothing")
     return int(failed != options.lies)
+
+
+def aimed(results: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """Of a run with phases: how many cuts were where it matters."""
+    if not any(result.get("stage") for result in results):
+        return {}
+    facts = {
+        "while coins were written": sum(result["writing"] for result in results),
+        "with tables that no record adds": sum(result["tables"] > 0 for result in results),
+        "with several of them": sum(result["tables"] > 1 for result in results),
+        "synced to the top": sum(result["to_the_top"] for result in results),
+    }
+    return {name: count for name, count in facts.items() if count}
 
 
 def _worker(
@@ -120,6 +145,7 @@ def _worker(
     options: argparse.Namespace,
     states: list[reconstruct.State],
     chain: Chain,
+    peers: Sequence[int],
     work: Path,
     results: multiprocessing.Queue[Any],
 ) -> None:
@@ -135,7 +161,16 @@ def _worker(
         outcome, digest = medium.make(state, work / "state")
         if options.keep:
             reconstruct.copy(work / "state", options.keep)
-        verdict = check(work / "state", work / "mnt", start, medium.acknowledged, chain)
+        to_the_top = bool(peers) and state.number // len(POLICIES) % options.top_every == 0
+        verdict = check(
+            work / "state",
+            work / "mnt",
+            start,
+            medium.acknowledged,
+            chain,
+            peers,
+            to_the_top=to_the_top,
+        )
         if verdict.outcome != "recovered" and (work / "bitcoind.log").exists():
             kept = folder / f"{'lies' if options.lies else 'replay'}-{state.number}.log"
             shutil.copy(work / "bitcoind.log", kept)
@@ -146,6 +181,7 @@ def _worker(
                 **dataclasses.asdict(outcome),
                 **dataclasses.asdict(verdict),
                 "seed": state.seed,
+                "to_the_top": to_the_top,
                 "acknowledged": medium.acknowledged.height,
                 "digest": digest,
                 "seconds": round(time.monotonic() - begin, 3),
@@ -183,6 +219,10 @@ def _collect(
             bad = sum(result["outcome"] != "recovered" for result in results)
             pace = (now - begin) / len(results)
             say(f"{len(results)} of {count} states, {bad} not recovered, {pace:.2f} s a state")
+
+
+def _order(result: dict[str, Any]) -> tuple[int, int]:
+    return result["seed"], result["number"]
 
 
 def _cpu() -> float:

@@ -2,7 +2,8 @@
 
 All that it told its user is a mark in the trace (reconstruct.Acknowledged). On mainnet it
 syncs real blocks. On regtest blocks arrive while it runs, it prunes (Core prunes mainnet
-from height 100000 only), and once the chain changes below it.
+from height 100000 only), and once the chain changes below it. A chain with a deep part is there
+before, and blocks arrive when the node has caught up.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from pathlib import Path
 
 from lab.node import Node
 from lab.rpc import RpcError
-from tests.powerloss.source import ANYONE, ANYONE_ELSE, Source
+from tests.powerloss.source import ANYONE, ANYONE_ELSE, DEEP, LARGES, Source
 
 #: Starts of the daemon; each other one ends by a kill, so that a start after a crash without
 #: a power cut is in the trace, too. Each start makes tables of LevelDB's logs.
 PHASES = 10
-#: A flush is many batches.
+#: The coins of a flush are sorted part by part; -dbbatchsize is no more than that.
 BATCHES = "-dbbatchsize=20000"
 #: Seconds that a step waits for a chain that does not grow, at most.
 STANDS_STILL = 1.0
@@ -32,6 +33,14 @@ STANDS_STILL = 1.0
 SHARES = 0.0, 0.1, 1.0
 #: Blocks that another chain replaces, on regtest.
 REORG = 7
+#: Blocks before the large ones from which on nothing is flushed until they are there
+NEAR = 30
+#: With a deep part: height at the end of each start, and of the last one so many above the top that
+#: the chain had. The large coins come in the third.
+DEEP_PHASES = 300, LARGES.start - 2 * NEAR, LARGES.stop + 1, 850, DEEP - 50, DEEP + 60, DEEP + 400
+TIP_PHASES = 10, 60, 150
+#: A cache in which all large coins wait for one flush
+LARGE_CACHE = "-dbcache=180"
 
 Mark = Callable[[dict[str, object]], None]
 
@@ -46,6 +55,8 @@ class Workload:
         self._random = random.Random(seed)
         self._addresses: list[str] = []
         self._labels = 0
+        self._stage = ""
+        self._flushed = -1
         self._wallet = ""
         self._tries = 0
 
@@ -58,19 +69,36 @@ class Workload:
 
     def step(self, node: Node) -> int:
         """Some blocks, perhaps a wallet write, perhaps pruning, then a flush; its height."""
-        if self._source.grows:
-            self._source.generate(self._random.randint(1, 20))
-        if self._source.grows and self._random.random() < 0.5:
+        deep = self._source.deep >= 0
+        arrives = self._source.grows
+        if deep:
+            height = node.call("getblockcount")
+            arrives = height >= self._source.first_top
+            self._pass_large(node, height)
+        if arrives:
+            self._source.generate(self._random.randint(1, 5 if deep else 20))
+        if arrives and self._random.random() < 0.5:
             self._stand_still(node)
         else:
             time.sleep(self._random.uniform(0, 0.3))
         if self._random.random() < 0.4:
             self._write_wallet(node)
-        if self._source.grows and self._random.random() < 0.3:
+        if arrives and self._random.random() < 0.3:
             # Never more than what is 288 blocks below the tip
+            pruned = max(1, node.call("getblockcount") - 300)
+            self._mark({"pruned": pruned})
             with contextlib.suppress(RpcError):
-                node.call("pruneblockchain", max(1, node.call("getblockcount") - 300))
+                node.call("pruneblockchain", pruned)
         return self._flush(node)
+
+    def _pass_large(self, node: Node, height: int) -> None:
+        """Flushes not before the node has all blocks with large coins, so that they are one flush;
+        at most ten seconds.
+        """
+        deadline = time.monotonic() + 10
+        while LARGES.start - NEAR <= height < LARGES.stop and time.monotonic() < deadline:
+            time.sleep(0.05)
+            height = node.call("getblockcount")
 
     def _stand_still(self, node: Node) -> None:
         """Waits until the chain grows no more, at most a second: the next block is withheld, or
@@ -90,8 +118,9 @@ class Workload:
         top = self._source.height()
         self._source.remember(top - REORG, top)
         fork = rpc.call("getblockhash", top - REORG)
-        # From here on the node may have either chain.
-        self._mark({"height": top - REORG, "block": fork})
+        # From here on the node may have either chain. It need not have flushed what they share.
+        if self._flushed > top - REORG:
+            self._mark({"height": top - REORG, "block": fork})
         rpc.call("invalidateblock", rpc.call("getblockhash", top - REORG + 1))
         self._source.generate(REORG + 2, descriptor=ANYONE_ELSE)
         tip = rpc.call("getbestblockhash")
@@ -104,9 +133,14 @@ class Workload:
 
     def _flush(self, node: Node) -> int:
         # Answered after all coins are in the database, and that is synced.
+        self._mark({"writing": True})
         answer = node.call("gettxoutsetinfo", "none")
-        self._mark({"height": answer["height"], "block": answer["bestblock"]})
-        return int(answer["height"])
+        height = self._flushed = int(answer["height"])
+        self._mark({"height": height, "block": answer["bestblock"]})
+        if (stage := self._source.stage(height)) != self._stage:
+            self._stage = stage
+            self._mark({"stage": stage})
+        return height
 
     def _write_wallet(self, node: Node) -> None:
         if not self._wallet:
@@ -177,6 +211,14 @@ def connections(peers: Sequence[int]) -> list[str]:
     return [f"-connect=127.0.0.1:{peer}" for peer in peers]
 
 
+def phases(source: Source, top: int) -> list[tuple[int, list[str]]]:
+    """For each start of the daemon: the height up to which it syncs, and more options."""
+    if source.deep < 0:
+        return [(top * (phase + 1) // PHASES, []) for phase in range(PHASES)]
+    heights = [*DEEP_PHASES, *(source.first_top + more for more in TIP_PHASES)]
+    return [(height, [LARGE_CACHE] * (height == LARGES.stop + 1)) for height in heights]
+
+
 def run(
     datadir: Path,
     start: Callable[..., Node],
@@ -187,7 +229,8 @@ def run(
     seed: int,
     say: Callable[[str], None],
 ) -> int:
-    """The whole workload: syncs from the P2P ports ``peers`` up to height ``top``.
+    """The whole workload: syncs from the P2P ports ``peers`` up to height ``top``, or the chain's
+    own where it has a deep part.
 
     ``start(datadir, option...)`` starts the daemon; ``say`` gets progress. Returns the height
     that it reached, which is larger.
@@ -195,14 +238,14 @@ def run(
     datadir.mkdir(parents=True, exist_ok=True)
     workload = Workload(mark, source, seed)
     height = 0
-    for phase in range(PHASES):
+    for phase, (end, more) in enumerate(phases(source, top)):
         mark({"phase": phase})
         with (
             written_back(datadir, seed + phase),
-            start(datadir, BATCHES, *connections(peers)) as node,
+            start(datadir, BATCHES, *more, *connections(peers)) as node,
         ):
-            workload.sync_to(node, top * (phase + 1) // PHASES)
-            if source.grows and phase == PHASES // 2:
+            workload.sync_to(node, end)
+            if source.grows and phase == (PHASES // 2 if source.deep < 0 else PHASES - 2):
                 workload.reorganize(node)
             height = max(height, node.call("getblockcount"))
             if phase % 2 == 0 or phase == PHASES - 1:

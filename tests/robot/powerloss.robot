@@ -27,6 +27,10 @@ ${MORE_PEERS}     connect=10.0.2.100:8334\nconnect=10.0.2.100:8335
 ${LOSS_CONF}      SEPARATOR=\n
 ...               ${SYNC_CONF}${MORE_PEERS}    fastprune=1    prune=550    dbcache=4
 ...               dbbatchsize=20000    keypool=5    filesystem=${FILESYSTEM}    ${EMPTY}
+# A wallet that watches old coins needs all blocks. Those that are in no file are the ones more than
+# two weeks of blocks below the top: up to height 12114.
+${STORED}         blocksinmemory=0\n
+${IN_NO_FILE}     blocksinmemory=64\n
 ${LEVELDB_CONF}   dbbackend=leveldb\n
 ${LMDB_CONF}      dbbackend=lmdb\ndbmapsize=1\ndbcompact=1\n
 # Each block has a file of its own.
@@ -48,12 +52,29 @@ Sync With Power Cuts
     [Documentation]    After each cut the node goes on by itself, with all that was known to be
     ...    flushed. The first cut is during the first boot, after these words on the console.
     [Arguments]    ${engine}    ${conf}    ${words}    ${policy}
-    Start Machine    ${LOSS_CONF}${conf}    wait=${False}
+    Begin To Sync    ${LOSS_CONF}${STORED}${conf}    ${words}    ${policy}
+    Make Wallets
+    VAR    ${AT_THE_TOP}    Balance Should Be That Of The Coins    scope=TEST
+    Survive Cuts    ${engine}
+
+Sync Blocks In No File With Power Cuts
+    [Documentation]    The same, with a wallet that is younger than the blocks.
+    [Arguments]    ${engine}    ${conf}    ${words}    ${policy}
+    Begin To Sync    ${LOSS_CONF}${IN_NO_FILE}${conf}    ${words}    ${policy}
+    Make Wallet
+    VAR    ${AT_THE_TOP}    No Operation    scope=TEST
+    Survive Cuts    ${engine}
+
+Begin To Sync
+    [Arguments]    ${conf}    ${words}    ${policy}
+    Start Machine    ${conf}    wait=${False}
     Cut Power When The Console Shows    ${words}    ${policy}
     Wait Until It Answers
     Node Is Up
     System Is Running
-    Make Wallets
+
+Survive Cuts
+    [Arguments]    ${engine}
     ${flushed}=    Coins Should Equal The Stock Node's
     Begin Cuts    ${engine}    ${FILESYSTEM}    seed=${SEED}    flushed=${flushed}
     Repeat Keyword    ${CUTS} times    Survive A Cut
@@ -68,7 +89,7 @@ Survive A Cut
 Go On To The Top
     Wait For Height    ${TOP}    600
     Coins Should Equal The Stock Node's At The Top
-    Balance Should Be That Of The Coins
+    Run Keyword    ${AT_THE_TOP}
     ${good}=    Node    verifychain    4    6
     Should Be True    ${good}
 
@@ -113,13 +134,25 @@ Undo Data Of Blocks That Came Out Of Order Survives A Power Cut
     [Documentation]    It is in older files than the newest blocks, and must be synced before the
     ...    coins are: the node needs it to undo these blocks, and looks at the newest when it starts
     ...    (patch 0025).
-    Start Machine    ${LOSS_CONF}${LEVELDB_CONF}
+    Start Machine    ${LOSS_CONF}${STORED}${LEVELDB_CONF}
     Node Is Up
     Wait For Height    300
     Begin Cuts    leveldb    ${FILESYSTEM}    seed=${SEED}
     Wait Until Blocks Are Stored Ahead
     Cut Power After A Flush
     Recover
+
+LevelDB Survives Power Cuts While Blocks Are In No File
+    [Documentation]    The node fetches them again from the last flush on (patch 0043); near the top
+    ...    it stores all.
+    [Tags]    long
+    Sync Blocks In No File With Power Cuts    leveldb    ${LEVELDB_CONF}    Grow File System
+    ...    torn
+
+LMDB Survives Power Cuts While Blocks Are In No File
+    [Tags]    long
+    Sync Blocks In No File With Power Cuts    lmdb    ${LMDB_CONF}    Repartition Root Disk
+    ...    reorder
 
 Three Power Cuts During The First Boot
     [Documentation]    While the data partition and its file system are being made.

@@ -36,6 +36,24 @@ def results(**factors: list[float]) -> dict[str, Any]:
     return {"machine": {"processor": "P", "cores": 2}, "chains": {"standard": chain}, "runs": runs}
 
 
+def test_card() -> None:
+    """Bytes of a sync and of a year: the figure that was measured, times what it stands for."""
+    data = results()
+    assert performance.card(performance.Results(data)) == []
+    data["chains"] = {
+        name: {**data["chains"]["standard"], "transactions": 2**20} for name in ("standard", "tip")
+    }
+    data["runs"] = [
+        {"round": 0, "scenario": "sd-1g", "variant": "leveldb", "written_mib": 1000.0},
+        {"round": 0, "scenario": "tip", "variant": "leveldb", "tip_written_mib": 1000.0},
+        {"round": 0, "scenario": "tip", "variant": "stock", "tip_written_mib": 10_000.0},
+    ]
+    text = "\n".join(performance.card(performance.Results(data)))
+    assert "| Cairn, LevelDB | 1000 bytes a transaction | 1,316 GB |" in text
+    assert "| Cairn, LevelDB | 1.05 GB a day (aim: at most 1.5) | 383 GB |" in text
+    assert "| stock Core (LevelDB) | 10.49 GB a day | 3,827 GB |" in text
+
+
 def test_folders() -> None:
     """Each build has a folder, the one that support/core-build uses."""
     assert plan.Variant("", "").folder == "core"

@@ -138,12 +138,12 @@ def machine(tmp_path: Path, root: Path) -> Machine:
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row[0]}-{row[1]}")
 def test_table(machine: Machine, shell: str, row: list[str]) -> None:
     """Every row of the table, in both phases."""
-    ram, kind, disk, prune, connections, mempool, batch, sync, tip, dirty = row
+    ram, kind, disk, prune, connections, mempool, batch, waiting, sync, tip, dirty = row
     machine.memory(int(ram))
     machine.disk(kind, int(disk))
     machine.write("proc/sys/vm/dirty_bytes", "0")
     machine.write("proc/sys/vm/dirty_background_bytes", "0")
-    for dbcache in (sync, tip):
+    for dbcache, memory in ((sync, {"blocksinmemory": waiting}), (tip, {})):
         result = machine.run(shell, "--apply")
         assert result.returncode == 0, result.stderr
         assert result.stderr == ""
@@ -156,6 +156,7 @@ def test_table(machine: Machine, shell: str, row: list[str]) -> None:
             "dbbatchsize": batch,
             "dbcache": dbcache,
             "par": "4",
+            **memory,
         }
         machine.write("var/lib/cairn/initial-sync-done", "")
     vm = machine.path / "proc/sys/vm"
@@ -374,6 +375,7 @@ def test_memory_is_not_spent_twice(machine: Machine, ram: int, done: bool) -> No
     peers = chosen["maxconnections"] * 3 // 2
     batches = 2 * chosen["dbbatchsize"] // 1048576
     used = SYSTEM + DAEMON + peers + batches + chosen["maxmempool"] + chosen["dbcache"]
+    used += chosen.get("blocksinmemory", 0)
     there = ram + (ram // 4 if ram < 900 else 0)
     assert used + ram // 8 <= there
     assert chosen["dbcache"] <= oversized(ram)
@@ -399,7 +401,7 @@ def test_the_rule_is_cores(root: Path) -> None:
 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("chosen", [False, True], ids=["by data", "by node.conf"])
-@pytest.mark.parametrize(("disk", "prune"), [(29000, 550), (58000, 13146), (476000, 207516)])
+@pytest.mark.parametrize(("disk", "prune"), [(29000, 550), (58000, 1882), (476000, 196252)])
 def test_room_for_lmdb(machine: Machine, shell: str, chosen: bool, disk: int, prune: int) -> None:
     """LMDB's file takes more room than LevelDB's tables; where it will not fit, that is said."""
     machine.disk("sd", disk)
@@ -410,7 +412,7 @@ def test_room_for_lmdb(machine: Machine, shell: str, chosen: bool, disk: int, pr
         machine.write("var/lib/bitcoind/chainstate/lmdb/data.mdb", "")
     assert machine.run(shell).returncode == 0
     assert machine.settings()["prune"] == str(prune)
-    words = "in LMDB mainnet's coins alone need about 26 GiB and will not fit"
+    words = "in LMDB mainnet's coins alone need about 48 GiB and will not fit"
     assert (words in machine.report()) == (disk < 30000)
 
 
@@ -451,7 +453,7 @@ def test_nothing_readable(tmp_path: Path, root: Path, shell: str) -> None:
     assert settings["prune"] == "550"
     assert settings["par"] == "1"
     assert settings["maxconnections"] == "20"
-    assert settings["dbcache"] == "319"
+    assert settings["dbcache"] == "240"
     for words in (
         "size of the memory",
         "number of processors",

@@ -104,6 +104,25 @@ def test_a_block_that_came_is_not_withheld_again_soon(monkeypatch: pytest.Monkey
     assert asyncio.run(take()) == [1, 1, 1, 2, 3]
 
 
+def test_a_pace() -> None:
+    """So many blocks a second and no more, in their order."""
+    order: list[int] = []
+
+    async def take() -> float:
+        gate = Gate(1, 0, 40, pace=100)
+
+        async def one(number: int) -> None:
+            await gate.wait(NAMES[number])
+            order.append(number)
+
+        begin = asyncio.get_running_loop().time()
+        await asyncio.wait_for(asyncio.gather(*(one(number) for number in range(50))), 30)
+        return asyncio.get_running_loop().time() - begin
+
+    assert asyncio.run(take()) > 0.45
+    assert order == list(range(50))
+
+
 async def feed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """A feeder: answers `version`, `getheaders` (the last two) and `getdata` (every block)."""
     while True:

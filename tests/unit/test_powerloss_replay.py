@@ -12,16 +12,18 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lab import request_trace, rpc
+from lab.chains import CHAINS, MARGIN, network
 from lab.paths import ROOT
 from lab.request_trace import Record
 from lab.volatile_cache import CACHE_BYTES, SECTOR, VolatileCache
 from lab.volatile_disk import VolatileDisk
-from tests.powerloss import reconstruct, report
-from tests.powerloss.source import transaction
+from tests.powerloss import reconstruct, report, tables, workload
+from tests.powerloss.source import DEEP, LARGE, LARGES, STAGES, Source, transaction
 from tests.powerloss.workload import written_back
 
 SECTORS = 64
@@ -153,7 +155,75 @@ def test_plan(trace: Path) -> None:
     ]
     assert {state.policy for state in states} == set(POLICIES)
     assert all(index.starts_at <= state.position <= index.records for state in states)
-    assert sum(state.position in index.open for state in states) > 200
+    assert sum(state.position in index.stages[""].open for state in states) > 200
+
+
+@pytest.fixture
+def staged(tmp_path: Path) -> Path:
+    """A trace of a node that goes through all stages, and says when it writes coins."""
+    path = tmp_path / "staged"
+    writer = request_trace.Writer(str(path))
+    writer.mark('{"phase": 0}')
+    for stage in STAGES:
+        for number in range(20):
+            writer.write(512 * number, bytes(512))
+            writer.mark('{"writing": true}')
+            writer.write(0, b"table".ljust(504) + reconstruct.TABLE)
+            writer.flush()
+            for _ in range(3):
+                writer.write(512, bytes(512))
+            writer.flush()
+            writer.mark(json.dumps({"height": number, "block": "b"}))
+            writer.mark(json.dumps({"stage": stage}))
+            writer.flush()
+            for _ in range(30):
+                writer.write(1024, bytes(512))
+    writer.close()
+    return path
+
+
+def test_index_of_stages(staged: Path) -> None:
+    """What the node had said by a position, and whether a flush was asked for and not finished."""
+    index = reconstruct.index(staged)
+    assert list(index.stages) == list(STAGES)
+    assert len(index.writes) == 60
+    for begin, end in index.writes:
+        assert not index.writing_at(begin - 1)
+        assert index.writing_at(begin)
+        assert index.writing_at(end)
+        assert not index.writing_at(end + 1)
+    assert index.stage_at(index.starts_at) == "deep"
+    assert index.stage_at(index.records) == "tip"
+    for places in index.stages.values():
+        assert set(places.writing) < set(places.open)
+        assert set(places.steps) < set(places.flushes)
+        # One that ends behind the write is of something else, such as a compaction.
+        assert all(index.writing_at(commit.stop - 1) for commit in places.commits)
+
+
+def test_plan_of_stages(staged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each stage has its share, and much of it is while coins are written."""
+    monkeypatch.setattr(reconstruct, "ADDED_AFTER", 4)
+    index = reconstruct.index(staged)
+    # The first of a stage comes before the node says so.
+    assert [len(places.commits) for places in index.stages.values()] == [21, 20, 19]
+    states = reconstruct.plan(index, 1200, 1, POLICIES)
+    assert set(reconstruct.plan(index, 300, 1, POLICIES)) < set(states)
+    for stage in STAGES:
+        some = [state for state in states if state.stage == stage]
+        # A position behind a mark may be in the next one.
+        assert 380 < len(some) < 420
+        assert {state.policy for state in some} == set(POLICIES)
+        assert sum(state.writing for state in some) > 120
+    assert all(state.writing == index.writing_at(state.position) for state in states)
+
+
+def test_a_trace_without_stages(trace: Path) -> None:
+    """All of it is one, without a name."""
+    index = reconstruct.index(trace)
+    assert list(index.stages) == [""]
+    states = reconstruct.plan(index, 100, 1, POLICIES)
+    assert {(state.stage, state.writing) for state in states} == {("", False)}
 
 
 def test_acknowledged() -> None:
@@ -166,7 +236,9 @@ def test_acknowledged() -> None:
     known.learn('{"labels": {"a": 1}}')
     known.learn('{"labels": {"b": 2}}')
     known.learn('{"labels": {"a": 3}}')
-    assert known == reconstruct.Acknowledged(5, "b", "w", {"a": 3, "b": 2})
+    known.learn('{"pruned": 9}')
+    known.learn('{"pruned": 7}')
+    assert known == reconstruct.Acknowledged(5, "b", "w", {"a": 3, "b": 2}, 9)
 
 
 @pytest.mark.skipif(not shutil.which("nbdkit"), reason="needs nbdkit")
@@ -220,6 +292,148 @@ def test_transaction() -> None:
         "02" + "0400000000000000" + "0151" + "0500000000000000" + "0151" + "00000000"
     )
     assert transaction([(name, 0, 1)] * 300, [1]).hex()[8:14] == "fd2c01"
+    large = transaction([(name, 0, 1)], [1], LARGE)
+    assert large[-4 - len(LARGE) - 3 : -4] == b"\xfd" + len(LARGE).to_bytes(2, "little") + LARGE
+    # As Core's limits have it: of a script, and of a push
+    assert 8000 < len(LARGE) <= 10_000
+    assert LARGE.startswith(b"\x4d" + (520).to_bytes(2, "little"))
+
+
+class FakeRpc:
+    """A stock daemon whose chain is a height."""
+
+    def __init__(self) -> None:
+        """It has the first block."""
+        self.height = 0
+        self.times: list[int] = []
+
+    def call(self, method: str, *parameters: Any) -> Any:  # noqa: ANN401 (JSON)
+        """As far as a source asks."""
+        if method == "generateblock":
+            self.height += 1
+            return {"hash": str(self.height)}
+        if method == "generatetodescriptor":
+            blocks = [str(self.height + number + 1) for number in range(parameters[0])]
+            self.height += parameters[0]
+            return blocks
+        if method == "getblock":
+            return {"tx": [f"{int(parameters[0]):064x}"]}
+        if method == "setmocktime":
+            self.times.append(parameters[0])
+        return {"getblockcount": self.height, "gettxout": {"value": 50.0}}.get(method)
+
+
+def test_a_deep_chain() -> None:
+    """As many blocks as it takes, older than any wallet, and the stages of a node that syncs it."""
+    rpc = FakeRpc()
+    source = Source(rpc, "deep", 1)  # type: ignore[arg-type]
+    assert source.stage(5) == ""
+    source.make_deep()
+    assert rpc.height == source.first_top == DEEP + MARGIN
+    assert source.deep == DEEP - 1
+    assert rpc.times[-1] == 0
+    assert max(rpc.times) < time.time() - 30 * 86400
+    stages = [source.stage(height) for height in range(rpc.height + 10)]
+    assert list(dict.fromkeys(stages)) == list(STAGES)
+    assert stages[source.deep] == stages[source.first_top - 1] == "transition"
+    assert stages[source.first_top] == "tip"
+    ends = [height for height, _ in workload.phases(source, 0)]
+    assert ends == sorted(ends)
+    assert [len(more) for end, more in workload.phases(source, 0) if end > LARGES.start] == [
+        *(1,),
+        *[0] * 7,
+    ]
+    # Another node, later
+    source.generate(5)
+    source.begin_again()
+    assert source.deep == DEEP + 4
+
+
+@pytest.mark.parametrize(("flushed", "marks"), [(95, 0), (93, 0), (96, 1), (100, 1)])
+def test_another_chain_takes_back_what_was_acknowledged(
+    flushed: int, marks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only of blocks that it replaces: what is below them is flushed only if it was said to be."""
+    said: list[dict[str, object]] = []
+    rpc = FakeRpc()
+    rpc.height = 95
+    source = Source(rpc, "deep", 1)  # type: ignore[arg-type]
+    monkeypatch.setattr(source, "remember", lambda *_: None)
+    load = workload.Workload(said.append, source, 1)
+    load._flushed = flushed
+
+    monkeypatch.setattr(load, "_flush", lambda _: flushed)
+    load.reorganize(rpc)  # type: ignore[arg-type]
+    assert [facts["height"] for facts in said] == [95] * marks
+
+
+def test_networks() -> None:
+    """Each chain has Core's name of its network."""
+    assert {chain: network(chain) for chain in CHAINS} == {
+        "main": "main",
+        "regtest": "regtest",
+        "deep": "regtest",
+    }
+
+
+def log_of(*contents: bytes) -> bytes:
+    """A file in the format of LevelDB's logs."""
+    data = b""
+    for content in contents:
+        first = True
+        while True:
+            room = tables.BLOCK - len(data) % tables.BLOCK
+            if room < tables.HEAD.size:
+                data += bytes(room)
+                continue
+            part, content = content[: room - tables.HEAD.size], content[room - tables.HEAD.size :]
+            kind = {
+                (True, True): tables.FULL,
+                (True, False): tables.FIRST,
+                (False, False): tables.MIDDLE,
+                (False, True): tables.LAST,
+            }[first, not content]
+            data += tables.HEAD.pack(0, len(part), kind) + part
+            first = False
+            if not content:
+                break
+    return data
+
+
+def test_records_of_a_log() -> None:
+    """Also those that go on in the next blocks; the last one may be cut off."""
+    contents = [b"a" * 10, b"b" * 32740, b"c" * 100_000, b"d"]
+    data = log_of(*contents)
+    assert tables.records(data) == contents
+    for end in range(1, 9):
+        assert tables.records(data[:-end]) == contents[:-1]
+    assert tables.records(data + bytes(40)) == contents
+
+
+def test_tables_that_no_record_adds(tmp_path: Path) -> None:
+    """Whole ones that are newer than all that the manifest knows."""
+
+    def new(*numbers: int) -> bytes:
+        return b"".join(b"\x07\x00" + bytes([n]) + b"\x80\x01" + b"\x01a\x01b" for n in numbers)
+
+    first = b"\x01\x03cmp" + b"\x02\x05\x03\x06\x04\x07\x09\x00" + new(5, 6)
+    second = b"\x05\x01\x01k" + b"\x06\x00\x05" + new(8)
+    manifest = log_of(first, second)
+    assert tables.known(manifest) == {6, 8}
+    assert tables.known(manifest[:-1]) == {5, 6}
+    assert tables.left_over(tmp_path) == 0
+    (tmp_path / "CURRENT").write_text("MANIFEST-000004\n")
+    (tmp_path / "MANIFEST-000004").write_bytes(manifest)
+    for number in (5, 6, 8):
+        (tmp_path / f"{number:06}.ldb").write_bytes(tables.MAGIC)
+    assert tables.left_over(tmp_path) == 0
+    (tmp_path / "000009.ldb").write_bytes(b"content" + tables.MAGIC)
+    (tmp_path / "000010.ldb").write_bytes(b"content" + tables.MAGIC[:-1])
+    assert tables.left_over(tmp_path) == 1
+    (tmp_path / "MANIFEST-000004").write_bytes(manifest[:-1])
+    assert tables.left_over(tmp_path) == 2
+    (tmp_path / "MANIFEST-000004").write_bytes(log_of(b"\x63"))
+    assert tables.left_over(tmp_path) == 0
 
 
 def test_report(tmp_path: Path) -> None:
@@ -243,6 +457,11 @@ def test_report(tmp_path: Path) -> None:
     written = json.loads((tmp_path / "replay.json").read_text())
     assert written["results"] == results
     assert written["rows"] == rows
+    staged = [{**result, "stage": "deep"} for result in results[:2]]
+    assert [list(row.values()) for row in report.table([*staged, *results[2:]])][2:] == [
+        ["all", 4, 2, 1, 0, 1],
+        ["all, deep", 2, 1, 1, 0, 0],
+    ]
     with pytest.raises(ValueError, match="unknown outcome 'odd'"):
         report.table([{"policy": "torn", "outcome": "odd"}])
 
@@ -265,6 +484,8 @@ def test_page_of_several_results(tmp_path: Path) -> None:
     assert "| replay, lmdb, main | torn | 2 | 1 | 1 | 0 | 0 |" in text
     assert "| machines, lmdb, main | all | 1 | 1 | 0 | 0 | 0 |" in text
     assert "| replay, lmdb, main | seed 7 |" in text
+    report.add([replay], page, note="in the rain")
+    assert "| replay, lmdb, main | seed 7; note in the rain |" in page.read_text()
 
 
 def test_report_in_the_repository() -> None:

@@ -159,10 +159,11 @@ def test_boot_end(console: str, answers: bool, end: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("height", "pruned", "blocks"), [(14131, 0, 1100), (1200, 1000, 200), (5, 5, 1), (0, 0, 1)]
+    ("height", "pruned", "blocks"),
+    [(14131, 0, 1100), (1200, 1000, 200), (5, 5, 1), (0, 0, 1), (900, 901, 0)],
 )
 def test_blocks_to_verify(height: int, pruned: int, blocks: int) -> None:
-    """Those that Core fetches ahead, if they are not pruned; at least one."""
+    """Those that Core fetches ahead, if they are not pruned; at least one, if there is one."""
     assert node.blocks_to_verify(height, pruned) == blocks
 
 

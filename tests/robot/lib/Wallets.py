@@ -23,17 +23,30 @@ class Wallets:
         self.watched = ""
 
     @keyword
+    def make_wallet(self) -> None:
+        """Makes the first wallet, which is loaded at each start, and an address in it.
+
+        Fails with the node's error.
+
+        Example:
+        | Make Wallet
+        """
+        session.rpc("-named createwallet", "wallet_name=savings", "load_on_startup=true")
+        self.use_wallet()
+
+    @keyword
     def make_wallets(self) -> None:
         """Makes both wallets, which are loaded at each start, and an address in the first.
 
-        The feeder must have the real blocks. Fails with the node's error.
+        The node must have stored all blocks that it has, and the feeder the real ones. Fails with
+        the node's error.
 
         Example:
         | Make Wallets
         """
+        self.make_wallet()
         block = session.feeder("getblock", session.feeder("getblockhash", "9"), "2")
         self.watched = block["tx"][0]["vout"][0]["scriptPubKey"]["desc"]
-        session.rpc("-named createwallet", "wallet_name=savings", "load_on_startup=true")
         session.rpc(
             "-named createwallet",
             *("wallet_name=watch", "disable_private_keys=true", "blank=true"),
@@ -43,7 +56,6 @@ class Wallets:
         answer = session.rpc("-rpcwallet=watch importdescriptors", request)
         if answer[0]["success"] is not True:
             raise AssertionError(f"the node does not watch the descriptor: {answer}")
-        self.use_wallet()
 
     @keyword
     def use_wallet(self) -> None:

@@ -62,8 +62,8 @@ database_reserve() {
 	engine=$(sed -n 's/^dbbackend=//p' "$1/run/bitcoind/bitcoin.conf" 2>/dev/null) || engine=""
 	case ${engine:-$database_engine} in
 	lmdb*)
-		database_reserve=26624
-		database_need="in LMDB mainnet's coins alone need about 26 GiB and will not fit:"
+		database_reserve=49152
+		database_need="in LMDB mainnet's coins alone need about 48 GiB and will not fit:"
 		database_need="$database_need use a disk of 64 GB or more, or LevelDB"
 		database_need="$database_need (take dbbackend=lmdb out of node.conf; if the coins are"
 		database_need="$database_need in LMDB already, systemctl start node-convert@leveldb)"

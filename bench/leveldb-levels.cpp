@@ -18,6 +18,8 @@
 // leads to more: there nothing is waited for, and it is by chance how much is written while keys
 // are looked up.
 
+#include "leveldb-coins.h"
+
 #include <leveldb/cache.h>
 #include <leveldb/db.h>
 #include <leveldb/env.h>
@@ -29,7 +31,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <map>
@@ -39,9 +40,6 @@
 #include <vector>
 
 namespace {
-constexpr uint64_t MAINNET_COINS{170'000'000};
-constexpr size_t KEY_SIZE{34};
-constexpr size_t VALUE_SIZE{28};
 //! A flush of a cache of 450 MiB is 150 MB, in batches of 32 MiB (-dbbatchsize's default)
 constexpr uint64_t MAINNET_BATCH{32 << 20};
 //! A fourth of the coins' database cache, for which Core takes 8 MiB at most
@@ -143,28 +141,6 @@ public:
         return status;
     }
 };
-
-[[noreturn]] void Die(const std::string& why)
-{
-    std::fprintf(stderr, "leveldb-levels: %s\n", why.c_str());
-    std::exit(1);
-}
-
-void Check(const leveldb::Status& status)
-{
-    if (!status.ok()) Die(status.ToString() + "; is there space, and may the folder be written?");
-}
-
-std::string Key(uint64_t serial)
-{
-    std::mt19937_64 generator{serial};
-    char key[KEY_SIZE]{'C'};
-    for (int i{0}; i < 4; ++i) {
-        const uint64_t word{generator()};
-        std::memcpy(key + 1 + 8 * i, &word, 8);
-    }
-    return {key, KEY_SIZE};
-}
 
 double ThreadSeconds()
 {

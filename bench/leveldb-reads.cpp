@@ -8,6 +8,8 @@
 //
 // Records and proportions are those of bench/leveldb-levels.cpp.
 
+#include "leveldb-coins.h"
+
 #include <leveldb/cache.h>
 #include <leveldb/db.h>
 #include <leveldb/env.h>
@@ -24,7 +26,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <random>
@@ -33,9 +34,6 @@
 #include <vector>
 
 namespace {
-constexpr uint64_t MAINNET_COINS{170'000'000};
-constexpr size_t KEY_SIZE{34};
-constexpr size_t VALUE_SIZE{28};
 constexpr uint64_t WRITE_BUFFER{16 << 20}; //!< of the node's coins database
 constexpr uint64_t TABLE{32 << 20};        //!< of the node's databases
 constexpr uint64_t LEVEL_BASE{10 << 20};
@@ -52,28 +50,6 @@ struct Variant {
     {"random-hits", true, true, false},
     {"all", true, true, true},
 };
-
-[[noreturn]] void Die(const std::string& why)
-{
-    std::fprintf(stderr, "leveldb-reads: %s\n", why.c_str());
-    std::exit(1);
-}
-
-void Check(const leveldb::Status& status)
-{
-    if (!status.ok()) Die(status.ToString() + "; is there space, and may the folder be written?");
-}
-
-std::string Key(uint64_t serial)
-{
-    std::mt19937_64 generator{serial};
-    char key[KEY_SIZE]{'C'};
-    for (int i{0}; i < 4; ++i) {
-        const uint64_t word{generator()};
-        std::memcpy(key + 1 + 8 * i, &word, 8);
-    }
-    return {key, KEY_SIZE};
-}
 
 //! Set while keys are looked up
 thread_local bool g_looking{false};

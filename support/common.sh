@@ -185,3 +185,15 @@ apply_patches() {
 		done
 	done
 }
+
+# leveldb_program NAME: compiles bench/NAME.cpp against the daemon's LevelDB, which is built when
+# it is not; prints the program's path. Errors: no compiler, or it does not compile.
+leveldb_program() {
+	need c++
+	"$ROOT/support/core-build" >&2
+	c++ -std=c++20 -O2 -flto=auto -pthread "-I$OUT/core/source/src/leveldb/include" \
+		-o "$OUT/core/$1" "$ROOT/bench/$1.cpp" \
+		"$OUT/core/build/src/libleveldb.a" "$OUT/core/build/src/libcrc32c.a" >&2 ||
+		die "bench/$1.cpp did not compile; see the lines above"
+	echo "$OUT/core/$1"
+}

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from lab.paths import ROOT
 from lab.volatile_disk import VolatileDisk
 
 #: overlay/usr/lib/repart.d/80-data.conf: the least that the product's data partition has
@@ -85,10 +86,13 @@ def make_file_system(image: Path) -> None:
 def repair(image: Path) -> bool:
     """What systemd-fsck does at boot; True if something but the journal had to be mended.
 
+    With what the kernel's command line asks for, ``fsck.repair=``, in systemd-fsck's words.
     MountError if it wants a hand: the boot would end in the emergency shell.
     """
+    line = (ROOT / "board/common/cmdline").read_text().split()
+    (how,) = (word.partition("=")[2] for word in line if word.startswith("fsck.repair="))
     result = subprocess.run(
-        ["fsck.ext4", "-a", str(image)],
+        ["fsck.ext4", {"preen": "-a", "yes": "-y", "no": "-n"}[how], str(image)],
         check=False,
         text=True,
         stdout=subprocess.PIPE,

@@ -19,17 +19,17 @@ ${TO_THE_TOP}     ${False}
 ${FILESYSTEM}     ext4
 ${MACHINE}        powerloss
 ${SMP}            2
-# Two more peers than SYNC_CONF's, as the guest sees them.
+# Two more peers than INITIAL_CONF's, as the guest sees them.
 ${MORE_PEERS}     connect=10.0.2.100:8334\nconnect=10.0.2.100:8335
 # Few keys, for making them takes an emulated processor long. Small block files: blocks that come
 # early are in later ones than the tip's. A small cache and small batches are written often; LMDB's
 # file grows by the smallest step and is compacted at each start.
 ${LOSS_CONF}      SEPARATOR=\n
-...               ${SYNC_CONF}${MORE_PEERS}    fastprune=1    prune=550    dbcache=4
+...               ${INITIAL_CONF}${MORE_PEERS}    fastprune=1    prune=550    dbcache=4
 ...               dbbatchsize=20000    keypool=5    filesystem=${FILESYSTEM}    ${EMPTY}
 # A wallet that watches old coins needs all blocks. Those that are in no file are the ones more than
-# two weeks of blocks below the top: up to height 12114.
-${STORED}         blocksinmemory=0\n
+# two weeks of blocks below the top, up to height 12114, and of the initial sync only.
+${STORED}         blocksinmemory=0\nmaxtipage=2000000000\n
 ${IN_NO_FILE}     blocksinmemory=64\n
 ${LEVELDB_CONF}   dbbackend=leveldb\n
 ${LMDB_CONF}      dbbackend=lmdb\ndbmapsize=1\ndbcompact=1\n
@@ -118,7 +118,7 @@ Survive A Cut While Pruning
     Recover
 
 Sync On A Lying Disk
-    Start Machine    ${LOSS_CONF}${LEVELDB_CONF}
+    Start Machine    ${LOSS_CONF}${STORED}${LEVELDB_CONF}
     Node Is Up
     Wait For Height    500    600
     Cut Power Of A Lying Disk
@@ -157,7 +157,7 @@ LMDB Survives Power Cuts While Blocks Are In No File
 Three Power Cuts During The First Boot
     [Documentation]    While the data partition and its file system are being made.
     [Tags]    long
-    Start Machine    ${LOSS_CONF}    wait=${False}
+    Start Machine    ${LOSS_CONF}${STORED}    wait=${False}
     Cut Power When The Console Shows    Repartition Root Disk    torn
     Cut Power When The Console Shows    Grow File System    reorder
     Cut Power When The Console Shows    Starting bitcoind    drop-all
@@ -169,7 +169,7 @@ A Conversion Survives Power Cuts
     [Documentation]    The node goes on with the old databases or with the new ones; in the end
     ...    the conversion can be made.
     [Tags]    long
-    Start Machine    ${LOSS_CONF}
+    Start Machine    ${LOSS_CONF}${STORED}
     Node Is Up
     Wait For Height    1000    600
     ${flushed}=    Coins Should Equal The Stock Node's

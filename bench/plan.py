@@ -51,7 +51,9 @@ class Scenario:
 
     def memory_of(self, variant: Variant) -> tuple[int, int]:
         """MiB of -dbcache, and of -blocksinmemory or 0, with which the variant runs."""
-        waiting = self.waiting if variant.keeps_blocks else 0
+        if not variant.keeps_blocks:
+            return self.dbcache * variant.cache, 0
+        waiting = round(self.waiting * variant.waiting)
         return (self.dbcache - self.off_cache * waiting) * variant.cache, waiting
 
 
@@ -67,6 +69,7 @@ class Variant:
     sysctl: dict[str, str] = field(default_factory=dict)  # files below /proc/sys
     queue: dict[str, str] = field(default_factory=dict)  # of the disk, below /sys/block/*/queue
     cache: int = 1  # times the scenario's dbcache
+    waiting: float = 1  # times the scenario's waiting
     mount: str = ""  # options of the file system, mount(8)'s -o
     image: bool = False  # the daemon of the host lane's board, with its C library; no build
 
@@ -215,6 +218,9 @@ TUNINGS = [
     Variant("sync-commit", "dbsync=commit", BIP30, (*LEVELDB, "-dbsync=commit")),
     Variant("sync-none", "dbsync=none", BIP30, (*LEVELDB, "-dbsync=none")),
     Variant("double-cache", "twice the cache", BIP30, LEVELDB, cache=2),
+    Variant("waiting-8th", "an eighth of blocksinmemory", BIP30, LEVELDB, waiting=1 / 8),
+    Variant("waiting-quarter", "a quarter of blocksinmemory", BIP30, LEVELDB, waiting=1 / 4),
+    Variant("waiting-double", "twice blocksinmemory", BIP30, LEVELDB, waiting=2),
     Variant(
         "dirty-48",
         "48 MiB may be dirty",

@@ -1,11 +1,13 @@
 """What power cuts did, as a table: of reconstructed states, of a live campaign, of machines.
 
-usage: report.py [--to FILE.md] [--without WHAT] [--note TEXT] FILE.json...
+usage: report.py [--to FILE.md] [--without WHAT] [--note TEXT] [--more] FILE.json...
 
   --to FILE.md    default docs/reports/power-loss.md
   --without WHAT  the results are of a daemon that lacks this, such as 'patch 0025': they are
                   rows of their own, which show that the cuts find what WHAT mends
   --note TEXT     what else has to be known of these results, one of the facts
+  --more          the results are further cuts of a run that is in the page: they are added up. The
+                  daemon's patches must be those that it was run with
 
 Adds results that write() has written to the page; those of the same run, by name, engine and
 chain, are replaced. Beside the page, in FILE.json, are the tables of all runs, so that
@@ -16,6 +18,7 @@ Errors: a file that cannot be read or is none of these: one sentence, exit 1, no
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
 from collections import Counter
@@ -32,6 +35,22 @@ OUTCOMES = {
     "wrong": "wrong data",
     "stuck": "did not start",
 }
+
+#: Facts that say how much, and are added up with --more; others stand beside each other.
+COUNTS = {
+    *("states", "states planned", "different disks", "while coins were written"),
+    *("with tables that no record adds", "with several of them", "synced to the top"),
+    *("mended by fsck", "seconds", "cuts"),
+}
+
+
+def patches() -> str:
+    """Which patches the daemon and its engines have: the beginning of a SHA-256 of them all."""
+    digest = hashlib.sha256()
+    for name in ("bitcoind-chainstate", "liblmdb"):
+        for patch in sorted((ROOT / "patches" / name).glob("*.patch")):
+            digest.update(patch.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def table(results: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -94,8 +113,32 @@ def summary(file: Path, without: str = "", note: str = "") -> dict[str, Any]:
             for key, value in results.items()
             if key not in ("engine", "chain", "rows", "results")
         }
+        | {"patches": patches()}
         | ({"note": note} if note else {}),
     }
+
+
+def together(run: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Two summaries of the same run as one. ValueError if they are of different daemons."""
+    if run["facts"].get("patches") != more["facts"]["patches"]:
+        raise ValueError(f"'{run['run']}' was run with other patches; add it without --more")
+    counts: dict[str, Counter[str]] = {}
+    for row in [*run["rows"], *more["rows"]]:
+        counts.setdefault(row["policy"], Counter()).update({o: row[o] for o in OUTCOMES})
+    rows = [
+        {"policy": policy, "cuts": count.total(), **{o: count[o] for o in OUTCOMES}}
+        for policy, count in sorted(
+            counts.items(), key=lambda row: (row[0].startswith("all"), row[0])
+        )
+    ]
+    facts: dict[str, Any] = {}
+    for key in [*run["facts"], *more["facts"]]:
+        values = [side["facts"][key] for side in (run, more) if key in side["facts"]]
+        if key in COUNTS or key.startswith("aimed at "):
+            facts[key] = sum(values)
+        else:
+            facts[key] = ", ".join(dict.fromkeys(str(value) for value in values))
+    return {"run": run["run"], "rows": rows, "facts": facts}
 
 
 def page(runs: Iterable[dict[str, Any]]) -> str:
@@ -128,16 +171,19 @@ def page(runs: Iterable[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def add(files: Iterable[Path], target: Path, without: str = "", note: str = "") -> None:
+def add(
+    files: Iterable[Path], target: Path, without: str = "", note: str = "", *, more: bool = False
+) -> None:
     """Adds these results to the page ``target`` and to the tables beside it.
 
-    ``without``, ``note``: see summary().
+    ``without``, ``note``: see summary(). ``more``: to the runs that are there (together()).
     """
     kept = target.with_suffix(".json")
     runs = {run["run"]: run for run in (json.loads(kept.read_text()) if kept.exists() else [])}
     for file in files:
         run = summary(file, without, note)
-        runs[run["run"]] = run
+        before = runs.get(run["run"]) if more else None
+        runs[run["run"]] = together(before, run) if before else run
     text = page(runs.values())
     kept.write_text(json.dumps(list(runs.values()), indent=1) + "\n")
     target.write_text(text)
@@ -149,9 +195,10 @@ if __name__ == "__main__":
     parser.add_argument("--to", type=Path, default=page_of_all, help="the page")
     parser.add_argument("--without", default="", help="what the daemon lacked on purpose")
     parser.add_argument("--note", default="", help="what else has to be known of the results")
+    parser.add_argument("--more", action="store_true", help="further cuts of runs in the page")
     parser.add_argument("files", type=Path, nargs="+", help="out/powerloss/*/*.json")
     options = parser.parse_args()
     try:
-        add(options.files, options.to, options.without, options.note)
+        add(options.files, options.to, options.without, options.note, more=options.more)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        sys.exit(f"report: these are no results of power cuts: {error}")
+        sys.exit(f"report: these results cannot be added: {error}; the page is as it was")

@@ -483,9 +483,36 @@ def test_page_of_several_results(tmp_path: Path) -> None:
     assert text.count("| replay without patch 0025, lmdb, main | torn |") == 1
     assert "| replay, lmdb, main | torn | 2 | 1 | 1 | 0 | 0 |" in text
     assert "| machines, lmdb, main | all | 1 | 1 | 0 | 0 | 0 |" in text
-    assert "| replay, lmdb, main | seed 7 |" in text
+    queue = f"patches {report.patches()}"
+    assert f"| replay, lmdb, main | seed 7; {queue} |" in text
     report.add([replay], page, note="in the rain")
-    assert "| replay, lmdb, main | seed 7; note in the rain |" in page.read_text()
+    assert f"| replay, lmdb, main | seed 7; {queue}; note in the rain |" in page.read_text()
+
+
+def test_further_cuts_of_a_run(tmp_path: Path) -> None:
+    """With the same patches they are added up; with others nothing is changed."""
+    results = [{"policy": "torn", "outcome": "recovered"}]
+    facts = {"engine": "lmdb", "chain": "main", "seed": 7, "states": 2, "aimed at sync": 1}
+    first, page = tmp_path / "replay.json", tmp_path / "report.md"
+    report.write(tmp_path, "replay", facts, results * 2)
+    report.add([first], page, more=True)
+    report.write(tmp_path, "replay", {**facts, "seed": 8, "records": 3}, results * 2)
+    report.add([first], page, more=True)
+    (run,) = json.loads(page.with_suffix(".json").read_text())
+    assert [list(row.values()) for row in run["rows"]] == [
+        ["torn", 4, 4, 0, 0, 0],
+        ["all", 4, 4, 0, 0, 0],
+    ]
+    assert run["facts"] == {
+        **{"seed": "7, 8", "states": 4, "aimed at sync": 2, "records": "3"},
+        "patches": report.patches(),
+    }
+    kept = page.with_suffix(".json")
+    kept.write_text(kept.read_text().replace(report.patches(), "0123456789abcdef"))
+    before = kept.read_text()
+    with pytest.raises(ValueError, match=r"'replay, lmdb, main' was run with other patches"):
+        report.add([first], page, more=True)
+    assert kept.read_text() == before
 
 
 def test_report_in_the_repository() -> None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import errno
 import hashlib
 import json
 import os
 import random
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from lab import request_trace
@@ -29,6 +31,8 @@ TABLE, ADDED_AFTER = bytes.fromhex("57fb808b247547db"), 12
 META, WRITTEN_BEFORE = bytes.fromhex("dec0efbe"), 6
 #: Bytes of the cache of a disk that ignores flushes: it loses the newest, not everything.
 LIES_CACHE = 2 << 20
+#: Bytes that are copied at once: they stay in a processor's cache.
+COPIED = 1 << 18
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -245,7 +249,7 @@ class Medium:
         """
         self.advance(state.position)
         outcome, survivors = self.disk.survivors(state.policy, state.chance())
-        copy(self.path, image)
+        overwrite(self.path, image)
         digest = hashlib.sha256(f"{self.disk.flushes}".encode())
         file = os.open(image, os.O_WRONLY)
         try:
@@ -260,6 +264,46 @@ class Medium:
 def copy(source: Path, target: Path) -> None:
     """A sparse copy; shares the blocks where the file system can."""
     subprocess.run(["cp", "--sparse=auto", "--reflink=auto", str(source), str(target)], check=True)
+
+
+def overwrite(source: Path, target: Path) -> None:
+    """As copy(), but the target's pages are used again: half the work of new ones in memory."""
+    if not target.exists():
+        copy(source, target)
+        return
+    buffer = memoryview(bytearray(COPIED))
+    zeros = memoryview(bytes(COPIED))
+    with source.open("rb", buffering=0) as old, target.open("r+b", buffering=0) as new:
+        size = os.fstat(old.fileno()).st_size
+        new.truncate(size)
+        position = 0
+        for begin, end in _data(old.fileno(), 0, size):
+            for first, last in _data(new.fileno(), position, begin):
+                for offset in range(first, last, COPIED):
+                    os.pwrite(new.fileno(), zeros[: last - offset], offset)
+            for offset in range(begin, end, COPIED):
+                piece = buffer[: min(COPIED, end - offset)]
+                os.preadv(old.fileno(), [piece], offset)
+                os.pwrite(new.fileno(), piece, offset)
+            position = end
+        for first, last in _data(new.fileno(), position, size):
+            for offset in range(first, last, COPIED):
+                os.pwrite(new.fileno(), zeros[: last - offset], offset)
+
+
+def _data(file: int, begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """The parts of a file between two places that are no holes."""
+    while begin < end:
+        try:
+            begin = os.lseek(file, begin, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            return
+        hole = os.lseek(file, begin, os.SEEK_HOLE)
+        if begin < end:
+            yield begin, min(hole, end)
+        begin = hole
 
 
 def cut_policies() -> tuple[str, ...]:

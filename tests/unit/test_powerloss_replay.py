@@ -466,6 +466,22 @@ def test_report(tmp_path: Path) -> None:
         report.table([{"policy": "torn", "outcome": "odd"}])
 
 
+def test_a_copy_into_an_old_image(tmp_path: Path) -> None:
+    """The image is the medium's, whatever was in it, and however long it was."""
+    chance = random.Random(1)
+    medium, image = tmp_path / "medium", tmp_path / "image"
+    for size in (5 << 20, 5 << 20, 3 << 20, 6 << 20, (4 << 20) + 5):
+        for file in (medium, image) if image.exists() else (medium,):
+            with file.open("r+b" if file is image else "wb") as stream:
+                for _ in range(12):
+                    stream.seek(chance.randrange(size - (600 << 10)))
+                    stream.write(chance.randbytes(chance.choice((1, 5000, 600 << 10))))
+                if file is medium:
+                    stream.truncate(size)
+        reconstruct.overwrite(medium, image)
+        assert image.read_bytes() == medium.read_bytes()
+
+
 def test_page_of_several_results(tmp_path: Path) -> None:
     """Each row of each result, and what was run; a later result of a run replaces the first."""
     results = [{"policy": "torn", "outcome": "recovered"}, {"policy": "torn", "outcome": "lost"}]

@@ -148,9 +148,13 @@ function check_memory(    n, i, words, names) {
 	for (i = 1; i <= count; i++)
 		if (!gone[i] && where[kept[i]] == i && restricts(kept[i], kept_value[i]))
 			names = names " " kept[i]
+	for (i = 1; i <= switch_count; i++)
+		if (switch_of[i] in switched && switched[switch_of[i]] == "0")
+			names = names " " switch_of[i]
 	private = substr(names, 2)
 	good = said && !rejects && ignored == "" && absent == "" && cut == ""
 	if (by_control && network == "outbound") network = "off"
+	check_switches()
 	if (ignored != "") {
 		network = "off"
 		note(ignored " The network is off until node.conf is corrected.")
@@ -178,8 +182,9 @@ function check_memory(    n, i, words, names) {
 			" Save a node.conf in which every line can be used, and restart.")
 	} else if (!good && network != "off") {
 		n = split(remembered, words, " ")
-		for (i = 1; i <= n; i++) if (!(words[i] in now)) {
+		for (i = 1; i <= n; i++) if (!(words[i] in now) && !(words[i] in switches)) {
 			network = "off"
+			hide("mdns", 0)
 			note("The network is off: the last good node.conf had " words[i] \
 				"=, which is not there now." \
 				" Restore it, or save a file in which every line can be used, and restart.")
@@ -191,6 +196,25 @@ function check_memory(    n, i, words, names) {
 			" to restrict that. Correct that line and restart.")
 	if (absent != "") note(absent)
 	if (network != "off") check_sections()
+}
+# Was a line lost that kept the name or the page out of the local network, or may one have been
+# meant to? Where the network is off for it, that is said already.
+function check_switches(    n, i, words, name, what) {
+	if (ignored != "" || lost != "" || (forgotten && !good)) hide("", 0)
+	n = good ? 0 : split(remembered, words, " ")
+	for (i = 1; i <= n; i++)
+		if (words[i] in switches && !(words[i] in switched)) hide(words[i], 0)
+	if (network == "off" || ignored != "" || lost != "") return
+	for (i = 1; i <= switch_count; i++) {
+		name = switch_of[i]
+		if (!(name in hidden)) continue
+		what = name == "mdns" ? "The node does not announce its name" : "The node shows no page"
+		if (hidden[name]) note(what ": line " hidden[name] " of node.conf may have been meant" \
+			" to switch that off. Correct that line and restart.")
+		else if (!forgotten) note(what ": the last good node.conf had " name \
+			"=, which is not there now." \
+			" Restore it, or save a file in which every line can be used, and restart.")
+	}
 }
 # A line about privacy that counts on another chain only, with none in its place on this one
 function check_sections(    i, told) {
@@ -242,6 +266,10 @@ END {
 	else if (absent == "" && ignored == "" && cut == "" && !once_doubt) print "without-once 1"
 	if (ignored != "" || lost != "") print "unread 1"
 	if (disk_doubt) print "datadisk-doubt 1"
+	for (i = 1; i <= switch_count; i++) {
+		name = switch_of[i]
+		if (!(name in hidden) && !(name in switched && switched[name] == "0")) print name " 1"
+	}
 	for (i = 1; i <= records; i++) print record_of[i]
 	for (i = 1; i <= note_count; i++) print "note " notes[i]
 	for (i = 1; i <= lines; i++) if (i in sentence) print "rejected " sentence[i]

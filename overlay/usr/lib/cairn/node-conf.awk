@@ -23,6 +23,8 @@
 #   without-once 1        it has no such line, nor one that may have been meant as one
 #   option SECTION LINE   for bitcoin.conf; SECTION is - above the first [section]
 #   hostname, filesystem, sshkey, address, gateway, dns, datadisk, erase
+#   mdns 1, page 1        the name is announced in the local network, the page is served: only where
+#                         nothing says otherwise, nor may have been meant to
 #   datadisk-doubt 1      a line that may have been meant as datadisk= cannot be used
 #   unread 1              the file cannot be read, or lies there under another name
 #   sum HASH              added by node-config: SHA-256 of the file, or none
@@ -38,8 +40,11 @@ BEGIN {
 	for (i in words) chains[words[i]] = 1
 	split("tor socks socks4 socks5 i2p", words, " ")
 	for (i in words) private_word[words[i]] = 1
-	split("hostname filesystem sshkey ip gateway datadisk erase", words, " ")
+	split("hostname filesystem sshkey ip gateway datadisk erase mdns page", words, " ")
 	for (i in words) own_keys[words[i]] = 1
+	# what the node shows in the local network unless it is switched off
+	switch_count = split("mdns page", switch_of, " ")
+	for (i in switch_of) switches[switch_of[i]] = 1
 	two_in_one = "has a second option in it; write one a line"
 	section = ""; lines = 0; most_rejected = 100
 }
@@ -103,6 +108,11 @@ function own_key(nr, line, name, value,    why) {
 		sub(/^[^ ]* [^ \t]*/, "", why)
 		if (hides(why)) { reject(nr, line, two_in_one); return }
 		add("sshkey " value)
+	} else if (name in switches) {
+		if (value == "true") value = "1"
+		else if (value == "false") value = "0"
+		if (value !~ /^[01]$/) { reject(nr, line, "takes 0 or 1"); return }
+		switched[name] = value
 	} else if (name == "ip") {
 		if (!own_address(value)) {
 			reject(nr, line,
@@ -166,7 +176,7 @@ function hides(text,    n, i, parts) {
 	for (i = 1; i <= n; i++) {
 		if (!sub(/=$/, "", parts[i])) continue
 		sub(/^.*[^a-z0-9-]/, "", parts[i]); sub(/^-+/, "", parts[i])
-		if (parts[i] in kind) return 1
+		if (parts[i] in kind || switch_end(parts[i]) != "") return 1
 		sub(/^no/, "", parts[i])
 		if (parts[i] in kind || guarded_end(parts[i]) != "") return 1
 	}
@@ -203,8 +213,7 @@ function read_line(nr, line,    text, why) {
 			"not an option's name")
 		return
 	}
-	if (name ~ /^(hostname|filesystem|datadisk|erase|sshkey|ip|gateway|dns)$/ && !(name == "dns" &&
-		value ~ /^([01]|true|false)$/)) {
+	if (name in own_keys || (name == "dns" && value !~ /^([01]|true|false)$/)) {
 		own_key(nr, line, name, value)
 		return
 	}

@@ -100,7 +100,7 @@ bitcoin_conf() {
 		if (network != "on" && network != "outbound") print "networkactive=0"
 		if (network != "on") print "listen=0\nlistenonion=0\nnatpmp=0\ni2pacceptincoming=0"
 		printf "%s", options
-	}' "$2" | awk -f "$node_conf_here/listening.awk"
+	}' "$2" | awk -f "$node_conf_here/bitcoin-conf.awk" -f "$node_conf_here/listening.awk"
 }
 
 # lasting FILE [MODE]: standard input becomes FILE on the data partition, whole or not at all, also

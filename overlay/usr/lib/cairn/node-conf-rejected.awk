@@ -122,7 +122,8 @@ function judge_word(nr, word,    option, state) {
 		doubt = doubt ? doubt : nr
 	# the file that it names may have said anything
 	for (option in elsewhere) if (resembles(word, option)) doubt = doubt ? doubt : nr
-	if (word in private_word) close_network("off", nr)
+	if (word in private_word || (!(word in kind) && (resembles(word, "tor") || index(word, "tor"))))
+		close_network("off", nr)
 	if (network == "off") return
 	if (word in kind) {
 		if (is(word, "private")) close_network("off", nr)

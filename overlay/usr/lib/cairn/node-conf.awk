@@ -23,6 +23,13 @@
 #   without-once 1        it has no such line, nor one that may have been meant as one
 #   option SECTION LINE   for bitcoin.conf; SECTION is - above the first [section]
 #   hostname, filesystem, sshkey, address, gateway, dns, datadisk, erase
+#   tor WHAT              1: Bitcoin's connections go through Tor; only: nothing leaves outside of it
+#   lock 1                nothing may leave but through Tor: tor=only, or the network is off
+#   walletaccess WAY      rpc, ssh or tor: how a wallet may reach RPC; rpc is always among them
+#   walletkey KEY         an SSH key that may do nothing but reach RPC
+#   walletshow 1          the console shows what a wallet needs
+#   filters 1             compact block filters are asked for
+#   rpcport N             RPC's port on this chain, when a wallet may reach it
 #   datadisk-doubt 1      a line that may have been meant as datadisk= cannot be used
 #   unread 1              the file cannot be read, or lies there under another name
 #   sum HASH              added by node-config: SHA-256 of the file, or none
@@ -38,8 +45,12 @@ BEGIN {
 	for (i in words) chains[words[i]] = 1
 	split("tor socks socks4 socks5 i2p", words, " ")
 	for (i in words) private_word[words[i]] = 1
-	split("hostname filesystem sshkey ip gateway datadisk erase", words, " ")
+	policy["tor", "private"] = 1
+	split("hostname filesystem sshkey ip gateway datadisk erase walletaccess walletkey" \
+		" walletshow filters", words, " ")
 	for (i in words) own_keys[words[i]] = 1
+	own_names = "^(hostname|filesystem|datadisk|erase|sshkey|ip|gateway|dns|tor|walletaccess|" \
+		"walletkey|walletshow|filters)$"
 	two_in_one = "has a second option in it; write one a line"
 	section = ""; lines = 0; most_rejected = 100
 }
@@ -88,7 +99,23 @@ function own_key(nr, line, name, value,    why) {
 			return
 		}
 		add(name " " value)
-	} else if (name == "sshkey") {
+	} else if (name ~ /^(tor|walletshow|filters)$/) {
+		if (value == "true") value = "1"
+		else if (value == "false") value = "0"
+		if (value !~ (name == "tor" ? "^([01]|only)$" : "^[01]$")) {
+			reject(nr, line, name == "tor" ? "takes 1, only or 0" : "takes 0 or 1")
+			return
+		}
+		if (name == "filters") filters = value == "1"
+		if (name == "tor") tor = value == "0" ? "" : value
+		else if (value == "1") add(name " 1")
+	} else if (name == "walletaccess") {
+		if (value !~ /^(rpc|tor)$/) {
+			reject(nr, line, "takes rpc or tor; for SSH alone write walletkey= with a key")
+			return
+		}
+		access[value] = 1
+	} else if (name == "sshkey" || name == "walletkey") {
 		sub(/[ \t]+/, " ", value)
 		why = value
 		sub(/ .*/, "", why)
@@ -102,7 +129,8 @@ function own_key(nr, line, name, value,    why) {
 		why = value
 		sub(/^[^ ]* [^ \t]*/, "", why)
 		if (hides(why)) { reject(nr, line, two_in_one); return }
-		add("sshkey " value)
+		add(name " " value)
+		if (name == "walletkey") access["ssh"] = 1
 	} else if (name == "ip") {
 		if (!own_address(value)) {
 			reject(nr, line,
@@ -115,7 +143,7 @@ function own_key(nr, line, name, value,    why) {
 		if (!unicast(value)) { reject(nr, line, "not an IP address of a machine"); return }
 		late[++lates] = name " " value; late_line[lates] = line; late_nr[lates] = nr
 	}
-	if (name != "sshkey" && name != "dns") first[name] = nr
+	if (name !~ /^(sshkey|dns|walletaccess|walletkey)$/) first[name] = nr
 }
 function add(record) { record_of[++records] = record }
 
@@ -203,8 +231,7 @@ function read_line(nr, line,    text, why) {
 			"not an option's name")
 		return
 	}
-	if (name ~ /^(hostname|filesystem|datadisk|erase|sshkey|ip|gateway|dns)$/ && !(name == "dns" &&
-		value ~ /^([01]|true|false)$/)) {
+	if (name ~ own_names && !(name == "dns" && value ~ /^([01]|true|false)$/)) {
 		own_key(nr, line, name, value)
 		return
 	}

@@ -58,6 +58,7 @@ function judge_rest(nr, body,    count, tokens, i, word) {
 # that switches the network off goes before one about connections from outside.
 function guarded_end(text,    option, found) {
 	sub(/^.*[^a-z0-9-]/, "", text)
+	if (text ~ /tor$/) return "tor"
 	if (text ~ /(prune|reindex)$/) found = text ~ /prune$/ ? "prune" : "reindex"
 	for (option in kind) {
 		if (!is(option, "private") && (is(found, "private") || !is(option, "inbound"))) continue

@@ -78,6 +78,7 @@ function judge_rest(nr, body,    count, tokens, i, word) {
 # that switches the network off goes before one about connections from outside.
 function guarded_end(text,    option, found) {
 	sub(/^.*[^a-z0-9-]/, "", text)
+	if (text ~ /tor$/) return "tor"
 	if (text ~ /(prune|reindex)$/) found = text ~ /prune$/ ? "prune" : "reindex"
 	for (option in kind) {
 		if (!is(option, "private") && (is(found, "private") || !is(option, "inbound"))) continue
@@ -147,7 +148,10 @@ function judge_word(nr, word,    option, state) {
 		doubt = doubt ? doubt : nr
 	# the file that it names may have said anything
 	for (option in elsewhere) if (resembles(word, option)) doubt = doubt ? doubt : nr
-	if (word in private_word) { close_network("off", nr); hide("mdns", nr) }
+	if (word in private_word || (!(word in kind) && (resembles(word, "tor") || index(word, "tor")))) {
+		close_network("off", nr)
+		hide("mdns", nr)
+	}
 	if (network == "off") return
 	if (word in kind) {
 		if (is(word, "private")) close_network("off", nr)

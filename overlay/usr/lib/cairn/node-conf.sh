@@ -73,7 +73,7 @@ node_conf_parse() {
 		-f "$node_conf_here/node-conf-rejected.awk" -f "$node_conf_here/node-conf.awk" \
 		"$input" >"$3/records" || {
 		why="node.conf could not be read because of an error of Cairn's own."
-		printf '%s\n' 'chain main' 'chain-directory ' 'network off' "prune-doubt $why" \
+		printf '%s\n' 'chain main' 'chain-directory ' 'network off' 'lock 1' "prune-doubt $why" \
 			"note $why The network is off; please report it with your node.conf." >"$3/records"
 	}
 }
@@ -94,6 +94,7 @@ bitcoin_conf() {
 	END {
 		print "# Written by node-config at boot from node.conf; changes here are lost."
 		print "includeconf=" root "/run/bitcoind/once.conf"
+		print "includeconf=" root "/run/bitcoind/wallet.conf"
 		print "includeconf=" root "/run/bitcoind/tuned.conf"
 		print "includeconf=" root "/usr/share/cairn/defaults.conf"
 		print "chain=" chain

@@ -73,7 +73,8 @@ node second 192.168.1.51
 said /run/second.log 'Hostname conflict'
 echo "two nodes:"
 sed -n "s/.*changing published hostname from '\(.*\)' to '\(.*\)'.*/\1 \2/p" /run/second.log
-name=$(sed -n "s/.*changing published hostname from '.*' to '\(.*\)'.*/\1/p" /run/second.log | tail -n 1)
+name=$(sed -n "s/.*changing published hostname .* to '\(.*\)'.*/\1/p" /run/second.log |
+	tail -n 1)
 sleep 3
 $asker cairn.local
 $asker "$name.local"

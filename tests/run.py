@@ -72,6 +72,7 @@ SUITES = [
     "recovery",
     "powerloss",
     "config",
+    "network",
     "tune",
     "scripts",
     "datadisk",

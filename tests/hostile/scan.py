@@ -74,12 +74,12 @@ def reached(address: str, ports: list[int]) -> dict[int, str]:
         selector.register(one, selectors.EVENT_WRITE, port)
     while selector.get_map() and (ready := selector.select(WAIT)):
         for key, _ in ready:
-            one = key.fileobj
-            assert isinstance(one, socket.socket)
-            error = one.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            ended = key.fileobj
+            assert isinstance(ended, socket.socket)
+            error = ended.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             answers[key.data] = "refused" if error else "open"
-            selector.unregister(one)
-            one.close()
+            selector.unregister(ended)
+            ended.close()
     for key in list(selector.get_map().values()):
         key.fileobj.close()  # type: ignore[union-attr]
     return answers

@@ -92,6 +92,7 @@ def test_files_of_a_node(tmp_path: Path) -> None:
 SPEAKERS = (
     *("bin/node-config", "bin/node-status", "bin/node-tune", "lib/cairn/cairn-bitcoind-look"),
     *("lib/cairn/cairn-bitcoind-verdict", "lib/cairn/cairn-data-format"),
+    "lib/cairn/cairn-firewall",
     *("lib/cairn/node-conf-end.awk", "lib/cairn/node-conf.sh", "lib/cairn/cairn-emergency"),
     *("lib/cairn/cairn-tor", "lib/cairn/cairn-tor-firewall", "lib/cairn/cairn-wallet"),
     *("lib/cairn/filters.sh", "lib/cairn/prune-target.sh"),

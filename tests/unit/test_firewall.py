@@ -14,6 +14,7 @@ import pytest
 
 from lab.paths import ROOT
 from tests.hostile.rights import superuser
+from tests.unit.test_node_config import applets
 
 SCRIPT = ROOT / "overlay/usr/lib/cairn/cairn-firewall"
 SHARE = ROOT / "overlay/usr/share/cairn"
@@ -24,6 +25,11 @@ BASE = (SHARE / "firewall.nft").read_text()
 #: A rule that opens ports
 OPEN = re.compile(r"(?m)^\t\t(\w+) dport \{? ?([\d, ]+?) ?\}? accept")
 ALL = {"mdns 1", "page 1", KEY}
+
+
+def path(shell: str) -> str:
+    """With busybox's shell its commands, too, as in the image."""
+    return (f"{applets()}:" if shell.startswith("busybox") else "") + os.environ["PATH"]
 
 
 @dataclass
@@ -50,7 +56,9 @@ class Made:
     def rules(self, shell: str) -> str:
         """What is added to the base for this node."""
         command = [*shell.split(), str(SCRIPT), "--root", str(self.path), "--print"]
-        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        environment = {**os.environ, "PATH": path(shell)}
+        made = subprocess.run(command, check=True, capture_output=True, env=environment)
+        text = made.stdout.decode()
         assert text.startswith(BASE)
         return text.removeprefix(BASE)
 
@@ -62,7 +70,7 @@ class Made:
             check=False,
             capture_output=True,
             text=True,
-            env={**os.environ, "CAIRN_NFT": str(self.path / "nft")},
+            env={**os.environ, "PATH": path(shell), "CAIRN_NFT": str(self.path / "nft")},
         )
         report = self.path / "run/cairn/firewall.report"
         said = report.read_text() if report.exists() else ""

@@ -23,7 +23,7 @@
 #   without-once 1        it has no such line, nor one that may have been meant as one
 #   option SECTION LINE   for bitcoin.conf; SECTION is - above the first [section]
 #   hostname, filesystem, sshkey, address, gateway, dns, datadisk, erase
-#   tor WHAT              1: Bitcoin's connections go through Tor; only: nothing leaves outside of it
+#   tor WHAT              1: Bitcoin's connections go through Tor; only: nothing leaves but so
 #   lock 1                nothing may leave but through Tor: tor=only, or the network is off
 #   walletaccess WAY      rpc, ssh or tor: how a wallet may reach RPC; rpc is always among them
 #   walletkey KEY         an SSH key that may do nothing but reach RPC

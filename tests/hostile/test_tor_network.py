@@ -19,6 +19,7 @@ from tests.hostile.rights import superuser
 from tests.hostile.test_wallet_access import UNSHARE
 
 BITCOIND = Path(os.environ.get("CAIRN_BITCOIND") or ROOT / "out/core/bin/bitcoind")
+pytestmark = pytest.mark.slow
 #: Where relays and authorities of the stage listen.
 RELAYS = {port + at for port in (7000, 7010, 7020, 7100, 7110, 7120) for at in (0, 1)}
 

@@ -15,7 +15,8 @@ from lab.paths import ROOT
 from tests.hostile.rights import superuser
 
 BITCOIND = Path(os.environ.get("CAIRN_BITCOIND") or ROOT / "out/core/bin/bitcoind")
-UNSHARE = "unshare --mount --net --uts --ipc --pid --fork --kill-child --mount-proc".split()
+UNSHARE = ["unshare", "--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "--kill-child"]
+UNSHARE += ["--mount-proc"]
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ rules are loaded. Writes one JSON object to standard output.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -69,7 +70,7 @@ link set cairn1 up
 IN_WORLD = ["ip", "netns", "exec", "world"]
 
 
-def until(what: str, done: Callable[[], Any], seconds: float = 240) -> Any:
+def until(what: str, done: Callable[[], Any], seconds: float = 240) -> Any:  # noqa: ANN401
     """Waits for something; its value."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -136,9 +137,11 @@ def network() -> list[str]:
         words += ["-c", f"{data}/authority_certificate", "--passphrase-fd", "0"]
         subprocess.run(words, input=b"x\n", check=True, capture_output=True)
         listed = subprocess.run(
-            [*IN_WORLD, "tor", "--list-fingerprint", "--defaults-torrc", "/dev/null", "--quiet"]
-            + ["--dirauthority", f"x orport={port} {WORLD}:{port + 1} {'F' * 40}"]
-            + ["-f", f"{folder}/torrc"],
+            [
+                *(*IN_WORLD, "tor", "--list-fingerprint", "--defaults-torrc", "/dev/null"),
+                *("--dirauthority", f"x orport={port} {WORLD}:{port + 1} {'F' * 40}"),
+                *("--quiet", "-f", f"{folder}/torrc"),
+            ],
             check=True,
             capture_output=True,
             text=True,
@@ -190,7 +193,7 @@ def node_tor(authorities: list[str]) -> None:
     subprocess.Popen(
         [*drop, "/usr/lib/cairn/cairn-tor"],
         stdin=subprocess.DEVNULL,
-        stdout=Path("/run/tor.log").open("wb"),
+        stdout=Path("/run/tor.log").open("wb"),  # noqa: SIM115 - Tor's from here on
         stderr=subprocess.STDOUT,
         env={"PATH": "/usr/bin:/usr/sbin", "CAIRN_TOR": str(test)},
     )
@@ -204,12 +207,11 @@ def world_node() -> None:
     words += [f"-rpcport={WORLD_RPC}", "-rpccookiefile=/run/world/cookie", "-listen=1"]
     words += ["-proxy=127.0.0.1:9050", "-onlynet=onion", "-listenonion=1", "-dbcache=4"]
     words += ["-torcontrol=127.0.0.1:9051", "-bind=127.0.0.1:18445=onion", "-debug=tor"]
-    subprocess.Popen(
-        words, stdin=subprocess.DEVNULL, stdout=Path("/run/world.log").open("wb"), stderr=-2
-    )
+    log = Path("/run/world.log").open("wb")  # noqa: SIM115 - the daemon's from here on
+    subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
 
 
-def world(method: str, *params: object) -> Any:
+def world(method: str, *params: object) -> Any:  # noqa: ANN401 - JSON
     """RPC of that node."""
     words = [*IN_WORLD, "curl", "-s", "--user", Path("/run/world/cookie").read_text()]
     words += ["-d", json.dumps({"id": 1, "method": method, "params": params})]
@@ -232,6 +234,15 @@ def onion_rpc(port: int, login: str, onion: str, method: str) -> str:
 
 
 # -- what leaves -------------------------------------------------------------------------------
+class Capture(cage.Capture):
+    """All but ARP: this cable has a neighbour, which is asked for its address."""
+
+    def note(self, data: bytes) -> None:
+        """One packet; ARP is no IP."""
+        if data[0] >> 4 in (4, 6):
+            super().note(data)
+
+
 def attempt() -> None:
     """What must not leave: as each user, names, time, web, peers, ping; both families."""
     targets = [(WORLD, 53), (WORLD, 123), (ROUTER, 53), ("fd00:5::1", 53), ("203.0.113.7", 123)]
@@ -244,60 +255,56 @@ def attempt() -> None:
             for host, port in targets:
                 family = socket.AF_INET6 if ":" in host else socket.AF_INET
                 for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM):
-                    try:
-                        with socket.socket(family, kind) as probe:
-                            probe.settimeout(0.3)
-                            probe.connect((host, port))
-                            probe.send(b"x")
-                    except OSError:
-                        pass
-            try:
-                with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-                    probe.settimeout(0.3)
-                    probe.connect((WORLD, 7001))  # where Tor may go, and nobody else
-            except OSError:
-                pass
+                    with contextlib.suppress(OSError), socket.socket(family, kind) as probe:
+                        probe.settimeout(0.3)
+                        probe.connect((host, port))
+                        probe.send(b"x")
+            with (
+                contextlib.suppress(OSError),
+                socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe,
+            ):
+                probe.settimeout(0.3)
+                probe.connect((WORLD, 7001))  # where Tor may go, and nobody else
             os._exit(0)
         os.waitpid(child, 0)
     child = os.fork()
     if child == 0:  # Tor's user may open connections, and send nothing else
         os.setgroups([])
         os.setuid(840)
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            try:
-                probe.sendto(b"x", (WORLD, 53))
-            except OSError:
-                pass
+        probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with contextlib.suppress(OSError):
+            probe.sendto(b"x", (WORLD, 53))
         os._exit(0)
     os.waitpid(child, 0)
 
 
-def answered() -> tuple[str, str]:
-    """A connection from the owner's network is answered, and none from elsewhere."""
+#: A client in the world: from which address, to which; says what it was told.
+CLIENT = """
+import socket, sys
+with socket.create_connection((sys.argv[2], 22), 10, (sys.argv[1], 0)) as connection:
+    print(connection.recv(5).decode())
+"""
+
+
+def answered() -> list[str]:
+    """What comes back to the owner's network, and to elsewhere."""
     server = socket.create_server(("0.0.0.0", 22))
-    server.settimeout(1)
+    server.settimeout(12)
     told = []
-    for address in ("192.168.77.2", NODE):
-        source = ROUTER if address.startswith("192.") else WORLD
-        words = [
-            *IN_WORLD,
-            "curl",
-            "-s",
-            "-m",
-            "3",
-            "--interface",
-            source,
-            f"telnet://{address}:22",
-        ]
-        client = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-        try:
+    for source, target in ((ROUTER, "192.168.77.2"), (WORLD, NODE)):
+        client = subprocess.Popen(
+            [*IN_WORLD, sys.executable, "-c", CLIENT, source, target],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        with contextlib.suppress(OSError):
             connection, _ = server.accept()
             connection.sendall(b"hello")
             connection.close()
-        except OSError:
-            pass
-        told.append(client.communicate()[0].decode())
-    return told[0], told[1]
+        told.append(client.communicate()[0].strip())
+    return told
 
 
 def main() -> None:
@@ -315,7 +322,7 @@ def main() -> None:
     join(authorities, *clients, "world", "without")
     seen: dict[str, Any] = {}
 
-    capture = cage.Capture()
+    capture = Capture()
     capture.start()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.sendto(b"x", (WORLD, 9))
@@ -334,7 +341,7 @@ def main() -> None:
     until("the node's Tor", lambda: bootstrapped(Path("/run/tor.log")))
     note("Tor is up")
 
-    def own_onion(ask: Callable[[str], Any]) -> Any:
+    def own_onion(ask: Callable[[str], Any]) -> list[str]:
         return [
             a["address"] for a in ask("getnetworkinfo")["localaddresses"] if "onion" in a["address"]
         ]
@@ -345,7 +352,7 @@ def main() -> None:
     cookie("addnode", f"{other}:18444", "add")
     world("addnode", f"{node}:18444", "add")
 
-    def peers() -> Any:
+    def peers() -> list[tuple[str, bool]] | None:
         found = [(p["network"], p["inbound"]) for p in cookie("getpeerinfo") if p["version"]]
         return sorted(found) if {i for _, i in found} == {True, False} else None
 
@@ -375,8 +382,10 @@ def main() -> None:
     seen["wrong password"] = onion_rpc(SOCKS_WITH, "wallet:x", onion, "uptime")
     seen["without key"] = onion_rpc(SOCKS_WITHOUT, login, onion, "uptime")
     seen["other onion without key"] = subprocess.run(
-        [*IN_WORLD, "curl", "-s", "-m", "60", "-x", f"socks5h://127.0.0.1:{SOCKS_WITHOUT}"]
-        + [f"telnet://{node}:18444"],
+        [
+            *(*IN_WORLD, "curl", "-s", "-m", "20", f"telnet://{node}:18444"),
+            *("-x", f"socks5h://127.0.0.1:{SOCKS_WITHOUT}"),
+        ],
         check=False,
         capture_output=True,
         stdin=subprocess.DEVNULL,

@@ -78,7 +78,7 @@ def daemon(*options: str) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
         [*drop, *cage.command(), *options],
         stdin=subprocess.DEVNULL,
-        stdout=Path("/run/bitcoind.log").open("wb"),
+        stdout=Path("/run/bitcoind.log").open("wb"),  # noqa: SIM115 - the daemon's from here on
         stderr=subprocess.STDOUT,
         env={"PATH": "/usr/bin:/usr/sbin", "CAIRN_RAN": "/run/ran"},
         preexec_fn=cage.limits,
@@ -107,7 +107,7 @@ def call(login: str, method: str, *params: object, port: int = RPC, wallet: str 
     return response.status, answer["error"] or answer["result"]
 
 
-def cookie(method: str, *params: object, wallet: str = "") -> Any:
+def cookie(method: str, *params: object, wallet: str = "") -> Any:  # noqa: ANN401 - JSON
     """The same as the node's own user; the result."""
     login = Path("/run/bitcoind/rpc/cookie").read_text()
     status, result = call(login, method, *params, wallet=wallet)
@@ -130,7 +130,7 @@ def sparrow(login: str, port: int) -> list[tuple[str, int, Any]]:
     """Sparrow's calls in its order, for a wallet that watches the owner's first coins."""
     seen: list[tuple[str, int, Any]] = []
 
-    def ask(method: str, *params: object, wallet: str = "") -> Any:
+    def ask(method: str, *params: object, wallet: str = "") -> Any:  # noqa: ANN401 - JSON
         status, result = call(login, method, *params, port=port, wallet=wallet)
         seen.append((method, status, result))
         return result

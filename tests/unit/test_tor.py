@@ -119,7 +119,7 @@ def test_contradictions_close(awk: str) -> None:
 
 
 SLIPS = [
-    *("tor=yes", "tor=", "tor=2", "tor=Only", "tor=onyl", "tor=on", "tor=1 only", "tor=-1", "tor"),
+    *("tor=yes", "tor=", "tor=2", "tor=Only", "tor=onli", "tor=on", "tor=1 only", "tor=-1", "tor"),
     *("Tor=1", "TOR=only", "tr=1", "torr=only", "toronly=1", "onlytor=1", "usetor=1", "t0r=1"),
     *("to r=1", "tor=only\ntor=1", "tor=1\ntor=only", "tor=1\ntor=1", "[main]\ntor=only", "-tor=1"),
     *(
@@ -128,7 +128,7 @@ SLIPS = [
         "tor=only,1",
         "tor=${only}",
         "tor=`only`",
-        "tor=onl\u0443",
+        "tor=on\u0142y",
         "rot=only",
     ),
     *(

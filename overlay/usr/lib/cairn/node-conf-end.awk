@@ -76,7 +76,8 @@ function clash(option, why,    i) {
 # stricter, is left out like one that cannot be used: the network is closed, and the owner is asked.
 function check_tor(    i, n, words) {
 	if (tor == "") return
-	n = split("proxy onion onlynet i2psam torcontrol torpassword bind whitebind externalip", words, " ")
+	n = split("proxy onion onlynet i2psam torcontrol torpassword bind whitebind externalip", \
+		words, " ")
 	for (i = 1; i <= n; i++) if (words[i] in now) clash(words[i], "contradicts tor=" tor \
 		", which decides that; take one of the two lines out")
 	n = split("natpmp discover cjdnsreachable i2pacceptincoming" \

@@ -25,7 +25,7 @@
 #   hostname, filesystem, sshkey, address, gateway, dns, datadisk, erase
 #   mdns 1, page 1        the name is announced in the local network, the page is served: only where
 #                         nothing says otherwise, nor may have been meant to
-#   tor WHAT              1: Bitcoin's connections go through Tor; only: nothing leaves outside of it
+#   tor WHAT              1: Bitcoin's connections go through Tor; only: nothing leaves but so
 #   lock 1                nothing may leave but through Tor: tor=only, or the network is off
 #   walletaccess WAY      rpc, ssh or tor: how a wallet may reach RPC; rpc is always among them
 #   walletkey KEY         an SSH key that may do nothing but reach RPC

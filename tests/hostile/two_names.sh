@@ -50,7 +50,7 @@ node() {
 		exec setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all,+net_raw \
 			--ambient-caps=-all,+net_raw --bounding-set=-all,+net_raw "$3"
 	' node "$1" "$2" "$resolved" "$rules" >"/run/$1.log" 2>&1 &
-	last=$! # each replaces itself by the next, up to systemd-resolved
+	last=$! pids="$pids $!" # each replaces itself by the next, up to systemd-resolved
 }
 # said FILE WORDS: waits for a line of a log, for a minute and a half
 said() {
@@ -61,7 +61,8 @@ said() {
 	cat "$1" >&2
 	return 1
 }
-trap 'kill $(jobs -p) 2>/dev/null || :' EXIT
+pids=""
+trap 'kill $pids 2>/dev/null || :' EXIT
 node first 192.168.1.50
 echo "one node:"
 for _ in 1 2 3 4 5 6 7 8 9; do

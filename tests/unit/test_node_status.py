@@ -367,6 +367,14 @@ def test_health(root: Path, tree: Path, shell: str, what: str) -> None:
 
 
 @pytest.mark.parametrize("shell", ["dash", "busybox sh"])
+def test_name_in_the_network(root: Path, tree: Path, shell: str) -> None:
+    """Beside the addresses, where it is announced; as text."""
+    assert ".local" not in screen(root, tree, shell, "exit 1")
+    (tree / "run/cairn/mdns-name").write_bytes(b"cairn7\x1b[2J\nx\n")
+    assert "\naddress     cairn7?[2J.local" in screen(root, tree, shell, "exit 1")
+
+
+@pytest.mark.parametrize("shell", ["dash", "busybox sh"])
 def test_boot_firmware(root: Path, tree: Path, shell: str) -> None:
     """Its date stands beside the temperature, or alone."""
     file = tree / "run/cairn/health.json"

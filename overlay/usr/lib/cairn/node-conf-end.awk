@@ -242,6 +242,7 @@ END {
 	else if (absent == "" && ignored == "" && cut == "" && !once_doubt) print "without-once 1"
 	if (ignored != "" || lost != "") print "unread 1"
 	if (disk_doubt) print "datadisk-doubt 1"
+	if (page_doubt) print "page-doubt 1"
 	for (i = 1; i <= records; i++) print record_of[i]
 	for (i = 1; i <= note_count; i++) print "note " notes[i]
 	for (i = 1; i <= lines; i++) if (i in sentence) print "rejected " sentence[i]

@@ -22,6 +22,7 @@ function reject(nr, line, why,    key, name, body) {
 	gsub(/[^a-z0-9-]/, "", name); sub(/^-+/, "", name)
 	if (index(tolower(line), "reindex")) once_doubt = 1
 	if (index(tolower(line), "datadisk") || resembles(name, "datadisk")) disk_doubt = 1
+	if (index(tolower(line), "page") || resembles(name, "page")) page_doubt = 1
 	if (is(name, "secret")) line = key "=..."
 	if (rejects >= most_rejected) once_doubt = 1
 	if (++rejects > most_rejected) { close_network("off", nr); doubt = doubt ? doubt : nr; return }

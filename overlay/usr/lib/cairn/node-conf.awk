@@ -23,6 +23,8 @@
 #   without-once 1        it has no such line, nor one that may have been meant as one
 #   option SECTION LINE   for bitcoin.conf; SECTION is - above the first [section]
 #   hostname, filesystem, sshkey, address, gateway, dns, datadisk, erase
+#   page N                1 or 0; page-doubt 1: a line that may have been meant as page=0 cannot
+#                         be used
 #   datadisk-doubt 1      a line that may have been meant as datadisk= cannot be used
 #   unread 1              the file cannot be read, or lies there under another name
 #   sum HASH              added by node-config: SHA-256 of the file, or none
@@ -38,7 +40,7 @@ BEGIN {
 	for (i in words) chains[words[i]] = 1
 	split("tor socks socks4 socks5 i2p", words, " ")
 	for (i in words) private_word[words[i]] = 1
-	split("hostname filesystem sshkey ip gateway datadisk erase", words, " ")
+	split("hostname filesystem sshkey ip gateway datadisk erase page", words, " ")
 	for (i in words) own_keys[words[i]] = 1
 	two_in_one = "has a second option in it; write one a line"
 	section = ""; lines = 0; most_rejected = 100
@@ -76,6 +78,9 @@ function own_key(nr, line, name, value,    why) {
 	} else if (name == "filesystem") {
 		if (value !~ /^(ext4|f2fs)$/) { reject(nr, line, "takes ext4 or f2fs"); return }
 		add("filesystem " value)
+	} else if (name == "page") {
+		if (value !~ /^([01]|true|false)$/) { reject(nr, line, "takes 0 or 1"); return }
+		add("page " (value ~ /^(1|true)$/ ? 1 : 0))
 	} else if (name == "datadisk" || name == "erase") {
 		# Serial numbers and models, as makers write them
 		if (value !~ /^[A-Za-z0-9]([A-Za-z0-9 ._:+\/()-]*[A-Za-z0-9.)])?$/ || length(value) > 64) {
@@ -203,8 +208,8 @@ function read_line(nr, line,    text, why) {
 			"not an option's name")
 		return
 	}
-	if (name ~ /^(hostname|filesystem|datadisk|erase|sshkey|ip|gateway|dns)$/ && !(name == "dns" &&
-		value ~ /^([01]|true|false)$/)) {
+	if (name ~ /^(hostname|filesystem|datadisk|erase|sshkey|ip|gateway|dns|page)$/ &&
+		!(name == "dns" && value ~ /^([01]|true|false)$/)) {
 		own_key(nr, line, name, value)
 		return
 	}

@@ -170,8 +170,8 @@ def requests() -> Iterator[bytes]:
                 text[dice.randrange(len(text))] = dice.randrange(256)
             yield bytes(text)
         elif kind == 2:
-            path = b"".join(b"%%%02x" % dice.randrange(256) for _ in range(dice.randrange(1, 90)))
-            yield b"GET /static/" + path + b" HTTP/1.1\r\nHost: attic\r\n\r\n"
+            code = b"".join(b"%%%02x" % dice.randrange(256) for _ in range(dice.randrange(1, 90)))
+            yield b"GET /static/" + code + b" HTTP/1.1\r\nHost: attic\r\n\r\n"
         else:
             yield GOOD[: dice.randrange(len(GOOD))]
 

@@ -232,7 +232,7 @@ def test_redraw_keeps_the_last_line(root: Path, tree: Path) -> None:
     """What follows the last line's end is cleared, not the line."""
     script = root / "overlay/usr/bin/node-status"
     collect(root, tree, "dash", "exit 1")
-    command = ["timeout", "1", str(script), "--root", str(tree), "--interval", "9"]
+    command = ["timeout", "8", str(script), "--root", str(tree), "--interval", "60"]
     frame = subprocess.run(command, check=False, capture_output=True).stdout
     assert frame.startswith(b"\x1b[2J\x1b[H=== Cairn node attic")
     assert frame.endswith(b"the line is ignored.\x1b[K\r\n\x1b[J")

@@ -15,6 +15,7 @@ Stages, in order (each builds what it needs; all results below out/test/):
               headers, patch queues as git writes them), links and spelling
   unit        pytest on Cairn's own scripts (tests/unit)
   hostile     generated node.conf files, logs and disks that mean harm (tests/hostile)
+  browser     the node's page in Chromium (tests/browser), screenshots in out/page
   core        Bitcoin Core's unit tests on the patched source, with each database engine;
               those of the input fetcher with the thread sanitizer, too
   functional  Bitcoin Core's functional tests named in tests/core/functional.txt, likewise
@@ -271,6 +272,11 @@ def hostile(options: argparse.Namespace) -> Tally:
     return pytest("hostile", options)
 
 
+def browser(options: argparse.Namespace) -> Tally:
+    """pytest on the node's page in a browser."""
+    return pytest("browser", options)
+
+
 def unit_suites(engine: str) -> Tally:
     """All suites of test_bitcoin with the databases on another engine than the default."""
     binary = OUT / "core/build/bin/test_bitcoin"
@@ -471,6 +477,7 @@ STAGES: dict[str, Callable[[argparse.Namespace], Tally]] = {
     "lint": lint,
     "unit": unit,
     "hostile": hostile,
+    "browser": browser,
     "core": core,
     "functional": functional,
     "robot": robot,

@@ -2,7 +2,8 @@
 // be told to read, and how long a small write waits while another database is compacted. A helper
 // of bench/reads.py (make bench-reads), which gives it a device and little memory; prints JSON.
 //
-// usage: leveldb-reads make DIR COINS              makes the database
+// usage: leveldb-reads make DIR COINS [BITS]       makes the database, with BITS of filter for each
+//                                                  key, default 10
 //        leveldb-reads VARIANT DIR COINS LOOKUPS   reads it; VARIANT: a name in VARIANTS
 //        leveldb-reads wait-shared|wait-own DIR    writes to one while another is compacted
 //
@@ -92,10 +93,12 @@ public:
 
 struct Database {
     const std::unique_ptr<leveldb::Cache> cache{leveldb::NewLRUCache(1 << 20)};
-    const std::unique_ptr<const leveldb::FilterPolicy> filter{leveldb::NewBloomFilterPolicy(10)};
+    const std::unique_ptr<const leveldb::FilterPolicy> filter;
     std::unique_ptr<leveldb::DB> db;
 
-    Database(const std::string& dir, leveldb::Options options)
+    //! "bits": for each key, in the filters of what is written; to read, any will do
+    Database(const std::string& dir, leveldb::Options options, int bits = 10)
+        : filter{leveldb::NewBloomFilterPolicy(bits)}
     {
         options.create_if_missing = true;
         options.block_cache = cache.get();
@@ -132,17 +135,17 @@ void Put(leveldb::DB& db, uint64_t first, uint64_t last)
 }
 
 //! Coins come in random order of their keys.
-void Make(const std::string& dir, uint64_t coins)
+void Make(const std::string& dir, uint64_t coins, int bits)
 {
     std::filesystem::remove_all(dir);
     leveldb::Options options{Sizes(coins)};
     {
-        Database database{dir, options};
+        Database database{dir, options, bits};
         Put(*database.db, 0, coins);
     }
     // Opening it again makes tables of the log. Then nothing may be left to compact: none of the
     // variants shall find another database than the others.
-    Database database{dir, options};
+    Database database{dir, options, bits};
     std::string before, after;
     for (;;) {
         database.db->GetProperty("leveldb.sstables", &before);
@@ -314,8 +317,9 @@ int main(int argc, char** argv)
         return 0;
     }
     const uint64_t coins{argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 0};
-    if (coins >= 100'000 && argc == 4 && mode == "make") {
-        Make(argv[2], coins);
+    const int bits{argc > 4 ? std::atoi(argv[4]) : 10};
+    if (coins >= 100'000 && (argc == 4 || argc == 5) && mode == "make" && bits > 0 && bits < 100) {
+        Make(argv[2], coins, bits);
         return 0;
     }
     const uint64_t lookups{argc == 5 ? std::strtoull(argv[4], nullptr, 10) : 0};
@@ -324,6 +328,6 @@ int main(int argc, char** argv)
         Read(variant, argv[2], coins, lookups);
         return 0;
     }
-    Die("usage: leveldb-reads make DIR COINS | VARIANT DIR COINS LOOKUPS |"
+    Die("usage: leveldb-reads make DIR COINS [BITS] | VARIANT DIR COINS LOOKUPS |"
         " wait-shared|wait-own DIR, with 100000 coins or more");
 }

@@ -10,7 +10,8 @@ usage: bench/reads.py PROGRAM FOLDER [--coins N] [--lookups N] [--out FILE]     
   --lookups N    default 20000; a quarter of it before, half of it of coins that are not there
   --out FILE     the page, default docs/reports/reads.md; the results are beside it, in .json
 
-Every variant reads the same database, in a control group with little memory. Needs root. Errors:
+Every variant reads the same database, in a control group with little memory; one reads databases
+with more and with fewer bits of filter for each key, too. Needs root. Errors:
 one sentence, exit 1.
 """
 
@@ -37,6 +38,11 @@ VARIANTS = {
     "random-hits": "random access alone, with 0049",
     "all": "0049 and 0051",
 }
+#: Bits for each key in the filters of all levels but the last, whose filters nobody asks
+BITS = (6, 10, 16)
+PRODUCT_BITS = 10
+#: The variant that is read with each of BITS
+WITH_BITS = "all"
 WAITS = {
     "wait-shared": "one for all databases",
     "wait-own": "one for each (0050)",
@@ -64,21 +70,23 @@ def measure(program: str, folder: Path, coins: int, lookups: int) -> dict[str, A
     results: dict[str, Any] = {"coins": coins, "lookups": lookups, "reads": [], "waits": []}
     disk = Disk(folder, None, "3G")
     try:
-        database = str(disk.path / "coins")
-        output(program, "make", database, str(coins))
-        size = sum(file.stat().st_size for file in Path(database).iterdir())
-        results["database_mib"] = round(size / 2**20)
         results["read_ahead_kib"] = int((disk.queue / "read_ahead_kb").read_text())
         os.environ["DEVICE_STAT"] = str(disk.queue.parent / "stat")
-        for mib in MEMORY:
-            for variant in VARIANTS:
-                group = MemoryGroup(mib)
-                try:
-                    words = (program, variant, database, str(coins), str(lookups))
-                    figures = json.loads(output(*words, group=group))
-                finally:
-                    group.close()
-                results["reads"].append({"memory_mib": mib, **figures})
+        database = disk.path / "coins"
+        for bits in BITS:
+            output(program, "make", str(database), str(coins), str(bits))
+            size = sum(file.stat().st_size for file in database.iterdir())
+            if bits == PRODUCT_BITS:
+                results["database_mib"] = round(size / 2**20)
+            for mib in MEMORY:
+                for variant in VARIANTS if bits == PRODUCT_BITS else (WITH_BITS,):
+                    group = MemoryGroup(mib)
+                    try:
+                        words = (program, variant, str(database), str(coins), str(lookups))
+                        figures = json.loads(output(*words, group=group))
+                    finally:
+                        group.close()
+                    results["reads"].append({"memory_mib": mib, "bits": bits, **figures})
         for variant in WAITS:
             text = output(program, variant, str(disk.path / variant))
             results["waits"].append(json.loads(text))
@@ -112,7 +120,7 @@ def page(results: dict[str, Any]) -> str:
             "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
         ]
         for row in results["reads"]:
-            if row["memory_mib"] != mib:
+            if (row["memory_mib"], row["bits"]) != (mib, PRODUCT_BITS):
                 continue
             hit, miss, start = row["hit"], row["miss"], row["start"]
             lines.append(
@@ -125,6 +133,22 @@ def page(results: dict[str, Any]) -> str:
         "- First lookups: those after the database is opened, with what is read of each table when",
         "  it is opened.",
         "- A fault that finds its page on the way counts as a request, and not as a fault.",
+        "",
+        "## Bits for each key",
+        "",
+        f"Of the filters of all levels but the last, which nobody asks; {VARIANTS[WITH_BITS]}.",
+        "",
+        "| Bits | memory, MiB | hit: requests | KiB | miss: requests | KiB |",
+        "|--:|--:|--:|--:|--:|--:|",
+        *(
+            f"| {row['bits']} | {row['memory_mib']} | {row['hit']['requests']:.2f}"
+            f" | {row['hit']['kib']:.1f} | {row['miss']['requests']:.2f}"
+            f" | {row['miss']['kib']:.1f} |"
+            for row in sorted(results["reads"], key=lambda row: -row["memory_mib"])
+            if row["variant"] == WITH_BITS
+        ),
+        "",
+        "- Each is a database of its own, and how far compactions came in it differs, too.",
         "",
         "## A small write while another database is compacted",
         "",

@@ -51,9 +51,7 @@ class Scenario:
 
     def memory_of(self, variant: Variant) -> tuple[int, int]:
         """MiB of -dbcache, and of -blocksinmemory or 0, with which the variant runs."""
-        if not variant.keeps_blocks:
-            return self.dbcache * variant.cache, 0
-        waiting = round(self.waiting * variant.waiting)
+        waiting = round(self.waiting * variant.waiting) if variant.keeps_blocks else 0
         return (self.dbcache - self.off_cache * waiting) * variant.cache, waiting
 
 

@@ -277,7 +277,7 @@ def overwrite(source: Path, target: Path) -> None:
         size = os.fstat(old.fileno()).st_size
         new.truncate(size)
         position = 0
-        for begin, end in _data(old.fileno(), 0, size):
+        for begin, end in (*_data(old.fileno(), 0, size), (size, size)):
             for first, last in _data(new.fileno(), position, begin):
                 for offset in range(first, last, COPIED):
                     os.pwrite(new.fileno(), zeros[: last - offset], offset)
@@ -286,9 +286,6 @@ def overwrite(source: Path, target: Path) -> None:
                 os.preadv(old.fileno(), [piece], offset)
                 os.pwrite(new.fileno(), piece, offset)
             position = end
-        for first, last in _data(new.fileno(), position, size):
-            for offset in range(first, last, COPIED):
-                os.pwrite(new.fileno(), zeros[: last - offset], offset)
 
 
 def _data(file: int, begin: int, end: int) -> Iterator[tuple[int, int]]:

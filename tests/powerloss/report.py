@@ -67,6 +67,11 @@ def table(results: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
             rows.append(f"all, {result['stage']}")
         for row in rows:
             counts.setdefault(row, Counter())[result["outcome"]] += 1
+    return _rows(counts)
+
+
+def _rows(counts: dict[str, Counter[str]]) -> list[dict[str, Any]]:
+    """The rows of a table: how often each outcome was, by policy, the sums last."""
     rows = sorted(counts, key=lambda row: (row.startswith("all"), row))
     return [
         {"policy": row, "cuts": counts[row].total(), **{o: counts[row][o] for o in OUTCOMES}}
@@ -125,12 +130,6 @@ def together(run: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     counts: dict[str, Counter[str]] = {}
     for row in [*run["rows"], *more["rows"]]:
         counts.setdefault(row["policy"], Counter()).update({o: row[o] for o in OUTCOMES})
-    rows = [
-        {"policy": policy, "cuts": count.total(), **{o: count[o] for o in OUTCOMES}}
-        for policy, count in sorted(
-            counts.items(), key=lambda row: (row[0].startswith("all"), row[0])
-        )
-    ]
     facts: dict[str, Any] = {}
     for key in [*run["facts"], *more["facts"]]:
         values = [side["facts"][key] for side in (run, more) if key in side["facts"]]
@@ -138,7 +137,7 @@ def together(run: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
             facts[key] = sum(values)
         else:
             facts[key] = ", ".join(dict.fromkeys(str(value) for value in values))
-    return {"run": run["run"], "rows": rows, "facts": facts}
+    return {"run": run["run"], "rows": _rows(counts), "facts": facts}
 
 
 def page(runs: Iterable[dict[str, Any]]) -> str:

@@ -18,10 +18,11 @@ A sector is written as a whole or not at all, except in the policy "torn".
 from __future__ import annotations
 
 import dataclasses
-import errno
 import os
 import random
 from collections.abc import Callable, Iterator
+
+from lab import sparse
 
 #: Smallest unit that a disk writes, and at which writes are torn.
 SECTOR = 512
@@ -132,7 +133,8 @@ class VolatileCache:
         if count < ZERO_BYTES or offset % SECTOR or count % SECTOR:
             self.write(offset, bytes(count), fua=fua)
             return
-        self._zero_medium(offset, offset + count)
+        # holes of the image file stay holes: most of a new disk is
+        sparse.write_zeros(self.file, offset, offset + count)
         first, last = offset // SECTOR, (offset + count) // SECTOR
         for sector in [s for s in self.cache if first <= s < last]:
             del self.cache[sector]
@@ -224,22 +226,6 @@ class VolatileCache:
         return choose
 
     # -- helpers
-
-    def _zero_medium(self, begin: int, end: int) -> None:
-        """Zeros on the medium; holes of the image file stay holes, most of a new disk is."""
-        while begin < end:
-            try:
-                begin = os.lseek(self.file, begin, os.SEEK_DATA)
-                hole = os.lseek(self.file, begin, os.SEEK_HOLE)
-            except OSError as error:
-                if error.errno == errno.ENXIO:  # no data behind
-                    return
-                raise
-            step = min(hole, end, begin + ZERO_BYTES) - begin
-            if step <= 0:
-                return
-            os.pwrite(self.file, bytes(step), begin)
-            begin += step
 
     @staticmethod
     def _newest(versions: Versions, alive: Callable[[int], bool]) -> int | None:

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
-import errno
 import hashlib
 import json
 import os
 import random
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
-from lab import request_trace
+from lab import request_trace, sparse
 from lab.volatile_cache import CACHE_BYTES, POLICIES, Outcome, VolatileCache
 
 #: How far from a flush or a mark a position that is aimed at it lies, in records.
@@ -272,35 +270,17 @@ def overwrite(source: Path, target: Path) -> None:
         copy(source, target)
         return
     buffer = memoryview(bytearray(COPIED))
-    zeros = memoryview(bytes(COPIED))
     with source.open("rb", buffering=0) as old, target.open("r+b", buffering=0) as new:
         size = os.fstat(old.fileno()).st_size
         new.truncate(size)
         position = 0
-        for begin, end in (*_data(old.fileno(), 0, size), (size, size)):
-            for first, last in _data(new.fileno(), position, begin):
-                for offset in range(first, last, COPIED):
-                    os.pwrite(new.fileno(), zeros[: last - offset], offset)
+        for begin, end in (*sparse.data(old.fileno(), 0, size), (size, size)):
+            sparse.write_zeros(new.fileno(), position, begin)
             for offset in range(begin, end, COPIED):
                 piece = buffer[: min(COPIED, end - offset)]
                 os.preadv(old.fileno(), [piece], offset)
                 os.pwrite(new.fileno(), piece, offset)
             position = end
-
-
-def _data(file: int, begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """The parts of a file between two places that are no holes."""
-    while begin < end:
-        try:
-            begin = os.lseek(file, begin, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno != errno.ENXIO:
-                raise
-            return
-        hole = os.lseek(file, begin, os.SEEK_HOLE)
-        if begin < end:
-            yield begin, min(hole, end)
-        begin = hole
 
 
 def cut_policies() -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import boards
+from lab import boards, sparse
 from lab.paths import ROOT
 
 CONFIGS = ROOT / "buildroot-external/configs"
@@ -194,17 +194,9 @@ def made_up(board: str, directory: Path) -> Path:
 
 def data_ranges(path: Path) -> list[tuple[int, int]]:
     """Begin and length of what is no hole in a sparse file."""
-    found = []
     with path.open("rb") as stream:
-        end, size = 0, path.stat().st_size
-        while end < size:
-            try:
-                begin = os.lseek(stream.fileno(), end, os.SEEK_DATA)
-            except OSError:  # a hole up to the end
-                break
-            end = os.lseek(stream.fileno(), begin, os.SEEK_HOLE)
-            found.append((begin, end - begin))
-    return found
+        parts = sparse.data(stream.fileno(), 0, path.stat().st_size)
+        return [(begin, end - begin) for begin, end in parts]
 
 
 def same_bytes(first: Path, second: Path) -> bool:

@@ -15,6 +15,7 @@ Stages, in order (each builds what it needs; all results below out/test/):
               headers, patch queues as git writes them), links and spelling
   unit        pytest on Cairn's own scripts (tests/unit)
   hostile     generated node.conf files, logs and disks that mean harm (tests/hostile)
+  browser     the node's page in Chromium (tests/browser), screenshots in out/page
   core        Bitcoin Core's unit tests on the patched source, with each database engine;
               those of the input fetcher with the thread sanitizer, too
   functional  Bitcoin Core's functional tests named in tests/core/functional.txt, likewise
@@ -72,6 +73,7 @@ SUITES = [
     "recovery",
     "powerloss",
     "config",
+    "network",
     "tune",
     "scripts",
     "datadisk",
@@ -268,6 +270,11 @@ def unit(options: argparse.Namespace) -> Tally:
 def hostile(options: argparse.Namespace) -> Tally:
     """pytest on input that is meant to do harm."""
     return pytest("hostile", options)
+
+
+def browser(options: argparse.Namespace) -> Tally:
+    """pytest on the node's page in a browser."""
+    return pytest("browser", options)
 
 
 def unit_suites(engine: str) -> Tally:
@@ -470,6 +477,7 @@ STAGES: dict[str, Callable[[argparse.Namespace], Tally]] = {
     "lint": lint,
     "unit": unit,
     "hostile": hostile,
+    "browser": browser,
     "core": core,
     "functional": functional,
     "robot": robot,

@@ -9,8 +9,8 @@ target=${1:?usage: post-fakeroot.sh TARGET_DIR BOARD}
 
 # The accounts of overlay/usr/lib/sysusers.d: /etc is read-only at run time.
 "$HOST_DIR/bin/systemd-sysusers" --root="$target"
-# No password opens this account; only SSH keys from node.conf do.
-sed -i 's/^root:[^:]*:/root:*:/' "$target/etc/shadow"
+# No password opens these accounts; only SSH keys from node.conf do.
+sed -i 's/^\(root\|wallet\):[^:]*:/\1:*:/' "$target/etc/shadow"
 # systemd-sysusers leaves backups of what it changed.
 rm -f "$target"/etc/passwd- "$target"/etc/group- "$target"/etc/shadow- "$target"/etc/gshadow-
 # Buildroot's device table makes this one for ifupdown, writable for all.

@@ -34,7 +34,7 @@ TABLE = {
 }
 DENIED = {name for name, row in TABLE.items() if "deny" in row[4] or row[4].startswith("own:")}
 COUNT, SEED = 3000, 21
-OWN = re.compile(r"^\s*(hostname|sshkey|ip|gateway|dns|filesystem|datadisk|erase)\s*=")
+OWN = re.compile(r"^\s*(hostname|sshkey|ip|gateway|dns|filesystem|datadisk|erase|mdns|page)\s*=")
 
 # wish: lines of which one is taken
 PRIVATE = [
@@ -53,6 +53,7 @@ PRIVATE = [
 ]
 INBOUND = ["listen=0", "nolisten=1", "bind=127.0.0.1", "bind=127.0.0.1:8444", "listenonion=0"]
 KEEP = ["prune=0", "noprune=1"]
+HIDE = ["mdns=0", "mdns=false", "page=0"]
 OTHER = [
     "prune=600",
     "prune=2000",
@@ -189,6 +190,7 @@ def generate(count: int, seed: int) -> list[Case]:
         wishes = [rng.choice(PRIVATE) for _ in range(rng.choice([0, 1, 1, 2]))]
         wishes += [rng.choice(INBOUND) for _ in range(rng.choice([0, 0, 1]))]
         wishes += [rng.choice(KEEP) for _ in range(rng.choice([0, 0, 1]))]
+        wishes += [rng.choice(HIDE) for _ in range(rng.choice([0, 0, 1]))]
         wishes += [rng.choice(CHAIN) for _ in range(rng.choice([0, 0, 0, 1, 1]))]
         lines = wishes + [rng.choice(OTHER) for _ in range(rng.randrange(6))]
         rng.shuffle(lines)
@@ -387,6 +389,8 @@ def judge_of_owner(case: Case, result: Result, now: Outcome) -> None:
             name, _, value = wish.partition("=")
             assert name in ("bind", "listenonion"), wish
             assert name != "bind" or value in now.binds
+        if wish in HIDE:
+            assert not result.of(wish.split("=")[0]), wish
         if wish in KEEP:
             assert now.prune == 0 or (now.prune is None and result.of("prune-doubt")), wish
 

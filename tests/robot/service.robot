@@ -75,6 +75,7 @@ Has Limits And Weights
 Nothing Listens But The Node
     Test Needs    the image's settings
     Nothing Else Should Listen    tcp any 8333    tcp loopback 8332    udp any 68    udp any 546
+    ...    udp any 5353
     Sockets Should Listen    tcp any 8333    tcp loopback 8332
 
 Name Servers Are The Network's Own

@@ -482,3 +482,34 @@ def test_real_daemon_starts_on_what_is_left(node: Node, root: Path, tmp_path: Pa
     assert "Done loading" in log
     assert "Prune configured to target 777 MiB" in log
     assert "maxmempool" in log
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_page(node: Node, shell: str) -> None:
+    """The page is wanted unless a line says, or may have said, that it is not."""
+    wanted = node.path / "run/cairn/page.on"
+    (node.path / "var/lib/cairn").mkdir(parents=True, exist_ok=True)
+    cases = {
+        "": True,
+        "page=1": True,
+        "prune=600": True,
+        "page=0": False,
+        "page=false": False,
+        "page=off": False,
+        "pagee=0": False,
+        "dbcahe=100": True,
+        "prooxy=192.0.2.7": False,
+        "[main]\npage=0": False,
+    }
+    for text, expected in cases.items():
+        node.run(text + "\n", shell)
+        assert wanted.exists() == expected, text
+        for memory in ("node.conf", "private"):
+            (node.path / "var/lib/cairn" / memory).unlink(missing_ok=True)
+    # what the last good file said counts when this one is lost
+    node.run("page=0\n", shell)
+    (node.path / "boot/node.conf").unlink()
+    node.run(None, shell)
+    assert not wanted.exists()
+    node.run("page=1\n", shell)
+    assert wanted.exists()

@@ -1,4 +1,4 @@
-"""node-status: one screen from canned answers."""
+"""node-status: one screen from canned answers, by way of cairn-status."""
 
 from __future__ import annotations
 
@@ -24,6 +24,20 @@ STATE = {
     "pruned": True,
     "warnings": ["none"],
 }
+
+
+#: An RPC command for a node that tells of its chain and peers only.
+ANSWERS = """case $1 in
+getblockchaininfo) cat {tree}/state.json ;;
+getpeerinfo) cat {tree}/peers.json ;;
+*) exit 1 ;;
+esac"""
+
+
+def peers(tree: Path, count: int = 8) -> None:
+    """getpeerinfo's answer."""
+    answer = [{"id": number, "network": "ipv4", "inbound": False} for number in range(count)]
+    (tree / "peers.json").write_text(json.dumps(answer, indent=2))
 
 
 def health(*attention: str, uptime: str = "7300", **figures: str) -> str:
@@ -61,6 +75,7 @@ def tree(tmp_path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     (tmp_path / "var").mkdir()
+    (tmp_path / "run/cairn/status").mkdir()
     return tmp_path
 
 
@@ -82,12 +97,24 @@ def state(tools: Path, active: str, sub: str, text: bytes = b"") -> None:
 
 def shown(root: Path, tree: Path, shell: str, cli: str) -> subprocess.CompletedProcess[bytes]:
     """One screen with a made-up RPC command, and what is on standard error."""
+    collect(root, tree, shell, cli)
     return subprocess.run(
         [*shell.split(), str(root / "overlay/usr/bin/node-status"), "--once", "--root", str(tree)],
         check=True,
         capture_output=True,
+    )
+
+
+def collect(root: Path, tree: Path, shell: str, cli: str) -> None:
+    """One look of the collector, which says nothing on standard error."""
+    script = root / "overlay/usr/lib/cairn/cairn-status"
+    result = subprocess.run(
+        [*shell.split(), str(script), "--once", "--root", str(tree)],
+        check=True,
+        capture_output=True,
         env={**os.environ, "NODE_CLI": str(program(tree / "cli", cli))},
     )
+    assert result.stderr == b""
 
 
 def screen(root: Path, tree: Path, shell: str, cli: str) -> str:
@@ -100,12 +127,13 @@ def screen(root: Path, tree: Path, shell: str, cli: str) -> str:
 @pytest.mark.parametrize("shell", ["dash", "busybox sh"])
 def test_running(root: Path, tree: Path, shell: str) -> None:
     """What a syncing node shows, within 80x24."""
+    peers(tree)
     (tree / "state.json").write_text(json.dumps(STATE, indent=2))
     text = screen(
         root,
         tree,
         shell,
-        f"case $1 in getblockchaininfo) cat {tree}/state.json ;; *) echo 8 ;; esac",
+        ANSWERS.format(tree=tree),
     )
     for words in (
         "Cairn node attic",
@@ -203,7 +231,8 @@ def test_after_the_initial_sync(root: Path, tree: Path, headers: int, words: str
 def test_redraw_keeps_the_last_line(root: Path, tree: Path) -> None:
     """What follows the last line's end is cleared, not the line."""
     script = root / "overlay/usr/bin/node-status"
-    command = ["timeout", "1", str(script), "--root", str(tree), "--interval", "9"]
+    collect(root, tree, "dash", "exit 1")
+    command = ["timeout", "8", str(script), "--root", str(tree), "--interval", "60"]
     frame = subprocess.run(command, check=False, capture_output=True).stdout
     assert frame.startswith(b"\x1b[2J\x1b[H=== Cairn node attic")
     assert frame.endswith(b"the line is ignored.\x1b[K\r\n\x1b[J")
@@ -280,7 +309,7 @@ def test_warnings_of_core_are_shown(root: Path, tree: Path, shell: str) -> None:
     answer = STATE | {"warnings": ['Unknown new "rules" activated', "The disk is full."]}
     (tree / "state.json").write_text(json.dumps(answer, indent=2))
     text = screen(root, tree, shell, f"cat {tree}/state.json")
-    assert '! Bitcoin Core warns: Unknown new \\"rules\\" activated\n' in text
+    assert '! Bitcoin Core warns: Unknown new "rules" activated\n' in text
     assert "! Bitcoin Core warns: The disk is full.\n" in text
     (tree / "state.json").write_text(json.dumps(STATE | {"warnings": []}, indent=2))
     assert "warns" not in screen(root, tree, shell, f"cat {tree}/state.json")
@@ -319,12 +348,13 @@ def test_a_wrong_clock_is_shown(
         (tree / "usr/share/cairn/built").write_text(f"{now + built}\n")
     answer = STATE | ({} if tip is None else {"mediantime": now + tip}) | more
     (tree / "state.json").write_text(json.dumps(answer, indent=2))
+    peers(tree)
     text = (
         screen(
             root,
             tree,
             shell,
-            f"case $1 in getblockchaininfo) cat {tree}/state.json ;; *) echo 8 ;; esac",
+            ANSWERS.format(tree=tree),
         )
         .replace("\n", " ")
         .replace("  ", " ")
@@ -364,6 +394,14 @@ def test_health(root: Path, tree: Path, shell: str, what: str) -> None:
     file.write_text(health(**figures))
     text = screen(root, tree, shell, "exit 1")
     assert not [name for name, words in HEALTH.items() if words[:30] in text]
+
+
+@pytest.mark.parametrize("shell", ["dash", "busybox sh"])
+def test_name_in_the_network(root: Path, tree: Path, shell: str) -> None:
+    """Beside the addresses, where it is announced; as text."""
+    assert ".local" not in screen(root, tree, shell, "exit 1")
+    (tree / "run/cairn/mdns-name").write_bytes(b"cairn7\x1b[2J\nx\n")
+    assert "\naddress     cairn7?[2J.local" in screen(root, tree, shell, "exit 1")
 
 
 @pytest.mark.parametrize("shell", ["dash", "busybox sh"])

@@ -228,6 +228,20 @@ def test_lmdb_source_is_pinned(root: Path, tmp_path: Path) -> None:
     assert not list((tmp_path / "cache").rglob("*.tar.gz"))
 
 
+def test_npm_sources_are_pinned(root: Path, tmp_path: Path) -> None:
+    """Buildroot checks the same bytes; others are refused with the file's name."""
+    pinned = settings(root, "package/uplot/source.env")
+    hashes = (root / "package/uplot/uplot.hash").read_text()
+    assert f"{pinned['NPM_SHA256']}  {pinned['NPM_FILE']}" in hashes
+    tarball = make_sdist(tmp_path, pinned["NPM_FILE"], {"a": "b"})
+    cache = {"CAIRN_CACHE": str(tmp_path / "cache")}
+    command = ["support/npm-source", "package/uplot/source.env", "--tarball", str(tarball)]
+    result = run(root, *command, env=cache)
+    assert result.returncode == 1
+    assert f"wrong hash of {pinned['NPM_FILE']}" in result.stderr
+    assert not list((tmp_path / "cache").rglob("*.tgz"))
+
+
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
@@ -238,6 +252,8 @@ def test_lmdb_source_is_pinned(root: Path, tmp_path: Path) -> None:
         (["support/core-build", "--fast"], "unknown option '--fast'"),
         (["support/core-source", "--fast"], "unknown option '--fast'"),
         (["support/lmdb-source", "--fast"], "unknown option '--fast'"),
+        (["support/npm-source"], "a source file is needed"),
+        (["support/npm-source", "package/uplot/source.env", "--fast"], "unknown option '--fast'"),
         (["support/lmdb-build", "--fast"], "unknown option '--fast'"),
         (["support/verify-source"], "no clone given"),
         (["support/verify-source", "/"], "is no git clone"),

@@ -1,6 +1,6 @@
 # shellcheck shell=sh
-# What the status screen makes of health.json. Sourced by node-status; ROOT is the prefix of all
-# paths, for tests.
+# What screen and page make of health.json. Sourced by cairn-status and node-status; ROOT is the
+# prefix of all paths, for tests.
 #   health_read ROOT  prints the file if it is of the last 5 minutes, otherwise nothing
 #   figure NAME       number or date of that key in $health; nothing if it has another form
 #   health_advice [WORD]  one sentence a line for each matter in "attention" but WORD

@@ -11,46 +11,10 @@
 #   - bitcoind listens anyway: listen=1; or no listen=, connect=, proxy= and maxconnections=0,
 #     with which it does not, unless there is a bind=
 # Where a line is not understood nothing is added.
-# Variables: none. POSIX awk.
+# Called after bitcoin-conf.awk. POSIX awk.
 
-# set NAME VALUE: the first value in the chain's section counts, then the first above it
-function set(name, value) {
-	if (section == "") { if (!(name in above)) above[name] = value }
-	else if (!((section, name) in below)) below[section, name] = value
-}
-function has(name) {
-	if ((chain, name) in below) return 1
-	# of these two only a negation counts above the sections of a test chain
-	return name in above && (chain == "main" || name !~ /^(bind|connect)$/ || above[name] == "no")
-}
-function value(name) { return (chain, name) in below ? below[chain, name] : above[name] }
-
-BEGIN { chain = "main"; section = "" }
-{ lines[NR] = $0; text = $0; sub(/^[ \t]+/, "", text); sub(/[ \t]+$/, "", text) }
-text ~ /^\[.*\]$/ {
-	section = substr(text, 2, length(text) - 2)
-	if (!first) first = NR
-	next
-}
-text ~ /^#/ || text !~ /=/ { next }
-{
-	name = substr(text, 1, index(text, "=") - 1); sub(/[ \t]+$/, "", name)
-	worth = substr(text, index(text, "=") + 1); sub(/^[ \t]+/, "", worth)
-	if (section == "" && name == "chain") chain = worth
-	else if (section == "" && name ~ /^(regtest|signet|testnet|testnet4)$/ && worth != "0")
-		chain = name == "testnet" ? "test" : name
-	else if (name ~ /^no(bind|whitebind|connect)$/) set(substr(name, 3), "no")
-	else if (name ~ /^no(listen|proxy)$/) set(substr(name, 3), worth == "1" ? "0" : "?")
-	else if (name ~ /^(bind|whitebind|connect|proxy|listen|maxconnections)$/) set(name, worth)
-}
 END {
-	if (has("listen")) listens = value("listen") == "1"
-	else {
-		proxy = has("proxy") && value("proxy") != "" && value("proxy") != "0"
-		alone = has("maxconnections") && value("maxconnections") + 0 <= 0
-		listens = !has("connect") && !proxy && !alone
-	}
-	add = listens && !has("bind") && !has("whitebind")
+	add = listens() && !has("bind") && !has("whitebind")
 	for (i = 1; i <= NR; i++) {
 		if (add && chain == "main" && i == first) { print "bind=0.0.0.0\nbind=[::]"; add = 0 }
 		print lines[i]

@@ -34,3 +34,24 @@ malformed() { # STATUS FILE
 	[ -e "$2" ] || return 1
 	return 2
 }
+
+# remembered_name FILE BASE    the name that this node took where another machine had BASE, that of
+#                              node.conf. Sets remembered_name; status: 0 it is well formed and
+#                              for this BASE
+remembered_name() {
+	remembered_name=""
+	remembered "$1" 'A-Za-z0-9 -' || return 1
+	case $remembered_line in "$2 "*) ;; *) return 1 ;; esac
+	other_name "${remembered_line#"$2 "}" "$2" || return 1
+	remembered_name=${remembered_line#"$2 "}
+}
+
+# other_name NAME BASE: may NAME stand for BASE? systemd-resolved puts a number in place of the
+# digits at its end. More than four digits come from somebody who claims each name.
+other_name() {
+	stem=$2
+	while :; do case $stem in *[0-9]) stem=${stem%?} ;; *) break ;; esac done
+	case $1 in "$stem"*) ;; *) return 1 ;; esac
+	[ "$1" != "$2" ] && [ "${#1}" -le 63 ] &&
+		case ${1#"$stem"} in "" | 0* | *[!0-9]* | ?????*) false ;; esac
+}

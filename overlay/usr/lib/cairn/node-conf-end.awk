@@ -59,6 +59,8 @@ function work_out(    i, pass) {
 		}
 		all[kept[i]] = all[kept[i]] kept_value[i] ","
 	}
+	if (tor != "") now["tor"] = tor
+	if (tor == "only") now["toronly"] = 1
 }
 # A look at an element would make it.
 function val(option) { return option in now ? now[option] : "" }
@@ -70,12 +72,66 @@ function clash(option, why,    i) {
 			drop(i, why)
 	work_out()
 }
+# Where the node goes is decided by tor= alone. A line that says something else about it, be it
+# stricter, is left out like one that cannot be used: the network is closed, and the owner is asked.
+function check_tor(    i, n, words) {
+	if (tor == "") return
+	n = split("proxy onion onlynet i2psam torcontrol torpassword bind whitebind externalip", \
+		words, " ")
+	for (i = 1; i <= n; i++) if (words[i] in now) clash(words[i], "contradicts tor=" tor \
+		", which decides that; take one of the two lines out")
+	n = split("natpmp discover cjdnsreachable i2pacceptincoming" \
+		(tor == "only" ? " dnsseed forcednsseed" : ""), words, " ")
+	for (i = 1; i <= n; i++) if (val(words[i]) == "1") clash(words[i], "contradicts tor=" tor \
+		"; take one of the two lines out")
+}
+# May others come in by an onion service? As Core decides it (InitParameterInteraction), but for
+# proxy=, which is ours here. What Core would ask Tor for without network is left out, too.
+function tor_listens() {
+	return network == "on" && val("networkactive") != "0" && val("listenonion") != "0" &&
+		("listen" in now ? val("listen") == "1" : !("connect" in now) && val("maxconnections") != "0")
+}
+# Options of bitcoind that follow from tor=, for SECTION ("-" or the chain's).
+function print_tor(section,    port) {
+	if (tor == "") return
+	if (section == "-") {
+		print "option - proxy=127.0.0.1:9050"
+		if (tor == "only") {
+			print "option - onlynet=onion"
+			if (!("dnsseed" in now)) print "option - dnsseed=0"
+		}
+		if (tor_listens()) {
+			if (!("listen" in now)) print "option - listen=1"
+			if (!("listenonion" in now)) print "option - listenonion=1"
+			print "option - torcontrol=127.0.0.1:9051"
+		}
+	}
+	# Nobody comes in but from Tor. Core reads bind= of a test chain from its section only.
+	if (tor_listens() && section == (chain == "main" ? "-" : chain)) {
+		port = chain == "test" ? 18334 : chain == "testnet4" ? 48334 : chain == "signet" ? 38334 : \
+			chain == "regtest" ? 18445 : 8334
+		print "option " section " bind=127.0.0.1:" port "=onion"
+	}
+}
+function print_own(    i) {
+	if (tor != "") print "tor " tor
+	if (tor == "only" || network == "off") print "lock 1"
+	for (i in access) { access["rpc"] = 1; break }
+	if ("rpc" in access) {
+		print "walletaccess rpc"
+		if ("ssh" in access) print "walletaccess ssh"
+		if ("tor" in access) print "walletaccess tor"
+		print "rpcport " (has("rpcport") ? val("rpcport") : chain == "test" ? 18332 : \
+			chain == "testnet4" ? 48332 : chain == "signet" ? 38332 : chain == "regtest" ? 18443 : 8332)
+	}
+}
 function other_than_onion_proxy() { return has("proxy") && all["proxy"] ~ /,[^,=]+,/ }
 
 # What bitcoind would end with, for reasons that lie in two lines (Core:
 # AppInitParameterInteraction, AppInitMain).
 function check_together(    nets, listening, n, words, i) {
 	work_out()
+	check_tor()
 	# Core asks them whatever networkactive says (StartMapPort, TorController,
 	# ThreadI2PAcceptIncoming).
 	if (val("networkactive") == "0") {
@@ -113,6 +169,12 @@ function check_together(    nets, listening, n, words, i) {
 	listening = "listen" in now ? val("listen") == "1" : has("bind") || has("whitebind") ||
 		!("connect" in now || has("proxy") || val("maxconnections") == "0")
 	if (val("listenonion") == "1" && !listening) clash("listenonion", "needs listen=1")
+	if (filters) {
+		if ("blockfilterindex" in now && val("blockfilterindex") !~ /^(1|basic)$/)
+			clash("blockfilterindex", "contradicts filters=1")
+		if ("peerblockfilters" in now && val("peerblockfilters") != "1")
+			clash("peerblockfilters", "contradicts filters=1")
+	}
 	if (val("peerblockfilters") == "1" && val("blockfilterindex") !~ /^(1|basic)$/)
 		clash("peerblockfilters", "needs blockfilterindex=1")
 	if (val("acceptnonstdtxn") == "1" && chain == "main") clash("acceptnonstdtxn",
@@ -145,12 +207,17 @@ function cut_was_private(    text, row, n, i, found) {
 function check_memory(    n, i, words, names) {
 	if (chain_nr) now["chain"] = chain
 	if (chain != "main") names = " chain"
+	if (tor != "") names = names " tor" (tor == "only" ? " toronly" : "")
 	for (i = 1; i <= count; i++)
 		if (!gone[i] && where[kept[i]] == i && restricts(kept[i], kept_value[i]))
 			names = names " " kept[i]
+	for (i = 1; i <= switch_count; i++)
+		if (switch_of[i] in switched && switched[switch_of[i]] == "0")
+			names = names " " switch_of[i]
 	private = substr(names, 2)
 	good = said && !rejects && ignored == "" && absent == "" && cut == ""
 	if (by_control && network == "outbound") network = "off"
+	check_switches()
 	if (ignored != "") {
 		network = "off"
 		note(ignored " The network is off until node.conf is corrected.")
@@ -178,10 +245,11 @@ function check_memory(    n, i, words, names) {
 			" Save a node.conf in which every line can be used, and restart.")
 	} else if (!good && network != "off") {
 		n = split(remembered, words, " ")
-		for (i = 1; i <= n; i++) if (!(words[i] in now)) {
+		for (i = 1; i <= n; i++) if (!(words[i] in now) && !(words[i] in switches)) {
 			network = "off"
-			note("The network is off: the last good node.conf had " words[i] \
-				"=, which is not there now." \
+			hide("mdns", 0)
+			note("The network is off: the last good node.conf had " \
+				(words[i] == "toronly" ? "tor=only" : words[i] "=") ", which is not there now." \
 				" Restore it, or save a file in which every line can be used, and restart.")
 			break
 		}
@@ -191,6 +259,26 @@ function check_memory(    n, i, words, names) {
 			" to restrict that. Correct that line and restart.")
 	if (absent != "") note(absent)
 	if (network != "off") check_sections()
+}
+# Was a line lost that kept the name or the page out of the local network, or may one have been
+# meant to? Where the network is off for it, that is said already.
+function check_switches(    n, i, words, name, what) {
+	if (ignored != "" || lost != "" || (forgotten && !good)) hide("", 0)
+	n = good ? 0 : split(remembered, words, " ")
+	for (i = 1; i <= n; i++)
+		if (words[i] in switches && !(words[i] in switched)) hide(words[i], 0)
+	if (network == "off" || ignored != "" || lost != "") return
+	if (tor == "only") hide("mdns", 0) # nothing leaves the node but through Tor
+	for (i = 1; i <= switch_count; i++) {
+		name = switch_of[i]
+		if (!(name in hidden)) continue
+		what = name == "mdns" ? "The node does not announce its name" : "The node shows no page"
+		if (hidden[name]) note(what ": line " hidden[name] " of node.conf may have been meant" \
+			" to switch that off. Correct that line and restart.")
+		else if (!forgotten) note(what ": the last good node.conf had " name \
+			"=, which is not there now." \
+			" Restore it, or save a file in which every line can be used, and restart.")
+	}
 }
 # A line about privacy that counts on another chain only, with none in its place on this one
 function check_sections(    i, told) {
@@ -242,19 +330,31 @@ END {
 	else if (absent == "" && ignored == "" && cut == "" && !once_doubt) print "without-once 1"
 	if (ignored != "" || lost != "") print "unread 1"
 	if (disk_doubt) print "datadisk-doubt 1"
+	if (tor == "only") hide("mdns", 0) # nothing leaves the node but through Tor
+	for (i = 1; i <= switch_count; i++) {
+		name = switch_of[i]
+		if (!(name in hidden) && !(name in switched && switched[name] == "0")) print name " 1"
+	}
+	print_own()
 	for (i = 1; i <= records; i++) print record_of[i]
 	for (i = 1; i <= note_count; i++) print "note " notes[i]
 	for (i = 1; i <= lines; i++) if (i in sentence) print "rejected " sentence[i]
 	# Core's default is 1 (see check_together). Without network, bitcoin_conf has it.
 	if (network != "off" && network != "outbound" && val("networkactive") == "0" &&
 		has("i2psam") && !("i2pacceptincoming" in now)) print "option - i2pacceptincoming=0"
-	for (pass = 1; pass <= 2; pass++) for (i = 1; i <= count; i++) {
-		if (gone[i] || kept_section[i] != (pass == 1 ? "" : chain) || is(kept[i], "once")) continue
+	for (pass = 1; pass <= 2; pass++) {
+		print_tor(pass == 1 ? "-" : chain)
+		print_options(pass == 1 ? "" : chain)
+	}
+}
+function print_options(section,    i) {
+	for (i = 1; i <= count; i++) {
+		if (gone[i] || kept_section[i] != section || is(kept[i], "once")) continue
 		if (cut != "" && kept[i] == "prune") continue
 		if (doubt && kept[i] == "prune" && val("prune") != "0") continue
 		if (network != "on" && kept[i] in closing &&
 			!(network == "outbound" && kept[i] == "networkactive")) continue
 		if (network == "off" && by_control && kept[i] == "onlynet") continue
-		print "option " (kept_section[i] == "" ? "-" : kept_section[i]) " " shown(i)
+		print "option " (section == "" ? "-" : section) " " shown(i)
 	}
 }

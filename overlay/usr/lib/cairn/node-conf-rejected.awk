@@ -24,22 +24,41 @@ function reject(nr, line, why,    key, name, body) {
 	if (index(tolower(line), "datadisk") || resembles(name, "datadisk")) disk_doubt = 1
 	if (is(name, "secret")) line = key "=..."
 	if (rejects >= most_rejected) once_doubt = 1
-	if (++rejects > most_rejected) { close_network("off", nr); doubt = doubt ? doubt : nr; return }
+	if (++rejects > most_rejected) {
+		close_network("off", nr)
+		hide("", nr)
+		doubt = doubt ? doubt : nr
+		return
+	}
 	say(nr, line, why)
 	judge(nr, key)
 	judge_rest(nr, tolower(body))
-	if (network == "off") return
-	if (!familiar(key, body) || zero_connections(key, body)) close_network("off", nr)
+	if (!familiar(key, body)) { close_network("off", nr); hide("", nr) }
+	else if (network != "off" && zero_connections(key, body)) close_network("off", nr)
+}
+# hide SWITCH: what the owner may have meant to switch off is off; all of it for "".
+function hide(name, nr,    i) {
+	for (i in switches) if ((name == "" || name == i) && !(i in hidden)) hidden[i] = nr
+}
+# The switch in whose name a text ends, where a line end was lost: 400page
+function switch_end(text,    name) {
+	for (name in switches)
+		if (length(text) >= length(name) &&
+			substr(text, length(text) - length(name) + 1) == name) return name
+	return ""
 }
 # What stands behind the name: a second option where a line end was lost, an address of Tor. Only
 # exact names count there, as a value may be any word.
 function judge_rest(nr, body,    count, tokens, i, word) {
 	if (body ~ /[^ -~\t]|onion|:9[01]50([^0-9]|$)/) close_network("off", nr)
+	if (body ~ /[^ -~\t]/) hide("", nr)
 	count = split(body, tokens, /[^a-z0-9]+/)
 	for (i = 1; i <= count; i++) {
 		word = tokens[i]
 		if (!(word in kind)) sub(/^no/, "", word)
 		if (word == "prune") doubt = doubt ? doubt : nr
+		if (word in switches) { hide(word, nr); continue }
+		if (word in private_word) hide("mdns", nr)
 		if (word in private_word || is(word, "private")) close_network("off", nr)
 		else if (is(word, "inbound")) close_network("outbound", nr)
 	}
@@ -48,6 +67,7 @@ function judge_rest(nr, body,    count, tokens, i, word) {
 	gsub(/[ \t]+=/, "=", body)
 	count = split(body, tokens, "=")
 	for (i = 1; i < count; i++) {
+		if (switch_end(tokens[i]) != "") hide(switch_end(tokens[i]), nr)
 		word = guarded_end(tokens[i])
 		if (word == "prune") doubt = doubt ? doubt : nr
 		else if (is(word, "private")) close_network("off", nr)
@@ -58,6 +78,7 @@ function judge_rest(nr, body,    count, tokens, i, word) {
 # that switches the network off goes before one about connections from outside.
 function guarded_end(text,    option, found) {
 	sub(/^.*[^a-z0-9-]/, "", text)
+	if (text ~ /tor$/) return "tor"
 	if (text ~ /(prune|reindex)$/) found = text ~ /prune$/ ? "prune" : "reindex"
 	for (option in kind) {
 		if (!is(option, "private") && (is(found, "private") || !is(option, "inbound"))) continue
@@ -117,12 +138,20 @@ function judge(nr, key,    text, count, tokens, i) {
 	}
 }
 function judge_word(nr, word,    option, state) {
+	for (option in switches) if (resembles(word, option)) hide(option, nr)
+	# not dns misspelt
+	option = word
+	sub(/^no/, "", option)
+	if (option in switches) return
 	if (resembles(word, "reindex")) once_doubt = 1
 	if (resembles(word, "prune") || (!(word in kind) && word ~ /prun|archiv/))
 		doubt = doubt ? doubt : nr
 	# the file that it names may have said anything
 	for (option in elsewhere) if (resembles(word, option)) doubt = doubt ? doubt : nr
-	if (word in private_word) close_network("off", nr)
+	if (word in private_word || (!(word in kind) && (resembles(word, "tor") || index(word, "tor")))) {
+		close_network("off", nr)
+		hide("mdns", nr)
+	}
 	if (network == "off") return
 	if (word in kind) {
 		if (is(word, "private")) close_network("off", nr)

@@ -23,6 +23,15 @@
 #   without-once 1        it has no such line, nor one that may have been meant as one
 #   option SECTION LINE   for bitcoin.conf; SECTION is - above the first [section]
 #   hostname, filesystem, sshkey, address, gateway, dns, datadisk, erase
+#   mdns 1, page 1        the name is announced in the local network, the page is served: only where
+#                         nothing says otherwise, nor may have been meant to
+#   tor WHAT              1: Bitcoin's connections go through Tor; only: nothing leaves but so
+#   lock 1                nothing may leave but through Tor: tor=only, or the network is off
+#   walletaccess WAY      rpc, ssh or tor: how a wallet may reach RPC; rpc is always among them
+#   walletkey KEY         an SSH key that may do nothing but reach RPC
+#   walletshow 1          the console shows what a wallet needs
+#   filters 1             compact block filters are asked for
+#   rpcport N             RPC's port on this chain, when a wallet may reach it
 #   datadisk-doubt 1      a line that may have been meant as datadisk= cannot be used
 #   unread 1              the file cannot be read, or lies there under another name
 #   sum HASH              added by node-config: SHA-256 of the file, or none
@@ -38,8 +47,13 @@ BEGIN {
 	for (i in words) chains[words[i]] = 1
 	split("tor socks socks4 socks5 i2p", words, " ")
 	for (i in words) private_word[words[i]] = 1
-	split("hostname filesystem sshkey ip gateway datadisk erase", words, " ")
+	policy["tor", "private"] = 1
+	split("hostname filesystem sshkey ip gateway datadisk erase mdns page walletaccess walletkey" \
+		" walletshow filters", words, " ")
 	for (i in words) own_keys[words[i]] = 1
+	# what the node shows in the local network unless it is switched off
+	switch_count = split("mdns page", switch_of, " ")
+	for (i in switch_of) switches[switch_of[i]] = 1
 	two_in_one = "has a second option in it; write one a line"
 	section = ""; lines = 0; most_rejected = 100
 }
@@ -88,7 +102,23 @@ function own_key(nr, line, name, value,    why) {
 			return
 		}
 		add(name " " value)
-	} else if (name == "sshkey") {
+	} else if (name ~ /^(tor|walletshow|filters)$/) {
+		if (value == "true") value = "1"
+		else if (value == "false") value = "0"
+		if (value !~ (name == "tor" ? "^([01]|only)$" : "^[01]$")) {
+			reject(nr, line, name == "tor" ? "takes 1, only or 0" : "takes 0 or 1")
+			return
+		}
+		if (name == "filters") filters = value == "1"
+		if (name == "tor") tor = value == "0" ? "" : value
+		else if (value == "1") add(name " 1")
+	} else if (name == "walletaccess") {
+		if (value !~ /^(rpc|tor)$/) {
+			reject(nr, line, "takes rpc or tor; for SSH alone write walletkey= with a key")
+			return
+		}
+		access[value] = 1
+	} else if (name == "sshkey" || name == "walletkey") {
 		sub(/[ \t]+/, " ", value)
 		why = value
 		sub(/ .*/, "", why)
@@ -102,7 +132,13 @@ function own_key(nr, line, name, value,    why) {
 		why = value
 		sub(/^[^ ]* [^ \t]*/, "", why)
 		if (hides(why)) { reject(nr, line, two_in_one); return }
-		add("sshkey " value)
+		add(name " " value)
+		if (name == "walletkey") access["ssh"] = 1
+	} else if (name in switches) {
+		if (value == "true") value = "1"
+		else if (value == "false") value = "0"
+		if (value !~ /^[01]$/) { reject(nr, line, "takes 0 or 1"); return }
+		switched[name] = value
 	} else if (name == "ip") {
 		if (!own_address(value)) {
 			reject(nr, line,
@@ -115,7 +151,7 @@ function own_key(nr, line, name, value,    why) {
 		if (!unicast(value)) { reject(nr, line, "not an IP address of a machine"); return }
 		late[++lates] = name " " value; late_line[lates] = line; late_nr[lates] = nr
 	}
-	if (name != "sshkey" && name != "dns") first[name] = nr
+	if (name !~ /^(sshkey|dns|walletaccess|walletkey)$/) first[name] = nr
 }
 function add(record) { record_of[++records] = record }
 
@@ -166,7 +202,7 @@ function hides(text,    n, i, parts) {
 	for (i = 1; i <= n; i++) {
 		if (!sub(/=$/, "", parts[i])) continue
 		sub(/^.*[^a-z0-9-]/, "", parts[i]); sub(/^-+/, "", parts[i])
-		if (parts[i] in kind) return 1
+		if (parts[i] in kind || switch_end(parts[i]) != "") return 1
 		sub(/^no/, "", parts[i])
 		if (parts[i] in kind || guarded_end(parts[i]) != "") return 1
 	}
@@ -203,8 +239,7 @@ function read_line(nr, line,    text, why) {
 			"not an option's name")
 		return
 	}
-	if (name ~ /^(hostname|filesystem|datadisk|erase|sshkey|ip|gateway|dns)$/ && !(name == "dns" &&
-		value ~ /^([01]|true|false)$/)) {
+	if (name in own_keys || name == "tor" || (name == "dns" && value !~ /^([01]|true|false)$/)) {
 		own_key(nr, line, name, value)
 		return
 	}

@@ -73,7 +73,7 @@ node_conf_parse() {
 		-f "$node_conf_here/node-conf-rejected.awk" -f "$node_conf_here/node-conf.awk" \
 		"$input" >"$3/records" || {
 		why="node.conf could not be read because of an error of Cairn's own."
-		printf '%s\n' 'chain main' 'chain-directory ' 'network off' "prune-doubt $why" \
+		printf '%s\n' 'chain main' 'chain-directory ' 'network off' 'lock 1' "prune-doubt $why" \
 			"note $why The network is off; please report it with your node.conf." >"$3/records"
 	}
 }
@@ -94,13 +94,14 @@ bitcoin_conf() {
 	END {
 		print "# Written by node-config at boot from node.conf; changes here are lost."
 		print "includeconf=" root "/run/bitcoind/once.conf"
+		print "includeconf=" root "/run/bitcoind/wallet.conf"
 		print "includeconf=" root "/run/bitcoind/tuned.conf"
 		print "includeconf=" root "/usr/share/cairn/defaults.conf"
 		print "chain=" chain
 		if (network != "on" && network != "outbound") print "networkactive=0"
 		if (network != "on") print "listen=0\nlistenonion=0\nnatpmp=0\ni2pacceptincoming=0"
 		printf "%s", options
-	}' "$2" | awk -f "$node_conf_here/listening.awk"
+	}' "$2" | awk -f "$node_conf_here/bitcoin-conf.awk" -f "$node_conf_here/listening.awk"
 }
 
 # lasting FILE [MODE]: standard input becomes FILE on the data partition, whole or not at all, also

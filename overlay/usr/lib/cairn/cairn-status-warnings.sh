@@ -1,0 +1,81 @@
+# shellcheck shell=sh disable=SC2154 # root, state, health are cairn-status's
+# Sentences for the owner: what is wrong and what to do. Sourced by cairn-status.
+#   reports   those of Cairn's scripts in the form for the page, which everybody in the local
+#             network can read. The screen shows the files themselves.
+#   warnings  the clock, a rebuild, health.json, Bitcoin Core's own; for screen and page
+# Environment: $root prefix of all paths, $state the answer to getblockchaininfo or nothing,
+# $health what health_read printed.
+
+# number NAME: of the answer, 0 for anything else
+number() {
+	value=$(field "$1")
+	case $value in '' | *[!0-9]* | ????????????????*) value=0 ;; esac
+	echo "$value"
+}
+
+day() { date -u -d "@$1" +%Y-%m-%d 2>/dev/null || echo "$1"; }
+
+# clock: a sentence when the clock can be told to be wrong. No image runs before it was made,
+# and consensus keeps the median time of the newest blocks behind the time of the network. An
+# old newest block says less: a node that hears of no new ones has one, too.
+clock() {
+	now=$(date +%s)
+	built=$(cat "$root/usr/share/cairn/built" 2>/dev/null) || built=""
+	case $built in '' | *[!0-9]*) built=0 ;; esac
+	tip=$(number mediantime)
+	advice="check the network: the node takes the time from NTP servers."
+	if [ "$now" -lt "$built" ]; then
+		echo "The clock is wrong: it says $(day "$now"), before this image was made; $advice"
+	elif [ "$now" -lt "$tip" ]; then
+		echo "The clock is wrong: it says $(day "$now")," \
+			"the newest blocks are of $(day "$tip"); $advice"
+	elif [ "$tip" -gt 0 ] && [ $((now - tip)) -gt 86400 ] && [ "$(field chain)" = main ] &&
+		[ "$(number blocks)" = "$(number headers)" ] && grep -q '^peer   {' "$folder/facts"; then
+		advice="either the clock is wrong, or the peers send no new blocks."
+		echo "The newest block is of $(day "$tip"), but the clock says $(day "$now"): $advice"
+	fi
+}
+
+# Of these files each line is a sentence of our scripts. One that no rule is for stays on the
+# screen: it may be made of what only the owner is to see.
+reports() {
+	for report in "$root"/run/cairn/*.report; do
+		[ -s "$report" ] || continue
+		name=${report##*/}
+		case ${name%.report} in
+		node-conf)
+			# It quotes lines of the file, which may hold a password.
+			sed -n 's/^node\.conf line \([0-9]\{1,6\}\): .*/\1/p' "$report" |
+				head -n 5 | sed 's/.*/Line & of node.conf cannot be used and is left out; the/
+					s/$/ node'"'"'s screen and node-status say why./'
+			! grep -qv '^node\.conf line [0-9]' "$report" ||
+				echo "There is a message about node.conf; the node's screen and node-status show it."
+			;;
+		bitcoind)
+			# It quotes Core's words, and names wallets.
+			sed -e 's/ (last: [^)]*)//' -e 's/([^()]*scp [^()]*)/(the screen shows how)/' \
+				-e 's,/var/lib/bitcoind/[^ ;,)]*,/var/lib/bitcoind,g' \
+				-e 's/"[^"]*"/(see the screen)/g' "$report"
+			;;
+		datadisk | data-format | node-tune) sed 's/"[^"]*"/(see the screen)/g' "$report" ;;
+		esac 2>/dev/null || :
+	done
+}
+
+warnings() {
+	# After a reboot the report of cairn-bitcoind-verdict is gone, its rebuild is not.
+	[ -s "$root/run/cairn/bitcoind.report" ] || [ -e "$root/var/lib/cairn/initial-sync-done" ] ||
+		[ "$(field initialblockdownload)" = false ] ||
+		awk 'sub(/^what=/, "") {
+			print "A damaged database is being rebuilt (" $0 "); the chain is fetched and" \
+				" checked again, wallet and settings are kept."
+		}' "$root/var/lib/cairn/rebuild" 2>/dev/null || :
+	wrong=$(clock)
+	[ -z "$wrong" ] || printf '%s\n' "$wrong"
+	health_advice "${wrong:+clock}"
+	# Core's own, one a line
+	printf '%s\n' "$state" | awk '
+		/^  "warnings": \[$/ { inside = 1; next }
+		/^  \]/ { inside = 0 }
+		inside { sub(/^ *"/, ""); sub(/",?$/, ""); print "Bitcoin Core warns: " $0 }'
+}

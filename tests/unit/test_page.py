@@ -1,0 +1,175 @@
+"""cairn-status: status.json, metrics and the page's text in made-up states of a node."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from lab.paths import ROOT
+from tests.shared.page import EVIL, STATES, UPTIME, State, collected
+
+SCHEMA = json.loads((ROOT / "docs/design/status.schema.json").read_text())
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+SENTENCES = {
+    "starting": "Starting: Verifying blocks.",
+    "syncing": "Synchronising: block 402,113 of 958,126, about 2 days left.",
+    "tip": "Up to date: block 958,126.",
+    "stopped": "The node is not running; the reason is below.",
+    "rebuilding": "Rebuilding a damaged database: block 402,113 of 958,126.",
+    "disk-full": "The node is not running; the reason is below.",
+    "no-network": "Up to date: block 958,126.",
+    "hostile": "Up to date: block 958,126.",
+}
+
+
+def figures(folder: Path) -> dict[str, Any]:
+    """What status.json says, which fits the schema."""
+    found = json.loads((folder / "status.json").read_text())
+    assert [error.message for error in VALIDATOR.iter_errors(found)] == []
+    assert isinstance(found, dict)
+    return found
+
+
+class Markup(HTMLParser):
+    """Elements, attributes and text of a page."""
+
+    def __init__(self, text: str) -> None:
+        """Reads the page."""
+        super().__init__()
+        self.elements: list[tuple[str, tuple[str, ...]]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Notes an element and the names of its attributes."""
+        self.elements.append((tag, tuple(name for name, _ in attrs)))
+
+    def handle_data(self, data: str) -> None:
+        """Notes text."""
+        self.text += data
+
+
+@pytest.mark.parametrize("shell", ["dash", "busybox sh"])
+@pytest.mark.parametrize("name", STATES)
+def test_states(tmp_path: Path, name: str, shell: str) -> None:
+    """Each state: one sentence, the schema, a page without JavaScript, metrics."""
+    folder = collected(tmp_path, name, shell)
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "history",
+        "index.html",
+        "metrics",
+        "status.json",
+    ]
+    found = figures(folder)
+    assert found["sentence"] == found["text"]["sentence"] == SENTENCES[name]
+    page = Markup((folder / "index.html").read_text())
+    assert SENTENCES[name] in page.text
+    assert "{{" not in page.text.replace("{{version}}", "")
+    for sentence in found["warnings"] + found["reports"]:
+        assert sentence in page.text
+    lines = (folder / "metrics").read_text().splitlines()
+    form = r"cairn_[a-z_]+(\{[a-z]+=\"[a-z0-9]+\"\})? -?[0-9]+(\.[0-9]+)?"
+    assert all(line.startswith("# ") or re.fullmatch(form, line) for line in lines)
+    state = next(line for line in lines if line.endswith(" 1") and "cairn_state" in line)
+    assert state == f'cairn_state{{state="{found["state"]}"}} 1'
+
+
+@pytest.mark.parametrize("shell", ["dash", "busybox sh"])
+def test_hostile_text_is_text(tmp_path: Path, shell: str) -> None:
+    """Whatever says markup: the page has the same elements, and shows it as it is."""
+    honest = Markup((collected(tmp_path / "a", "tip", shell) / "index.html").read_text())
+    folder = collected(tmp_path / "b", "hostile", shell)
+    page = Markup((folder / "index.html").read_text())
+    extra = {"li", "h3", "ol"}
+    assert [one for one in page.elements if one[0] not in extra] == [
+        one for one in honest.elements if one[0] not in extra
+    ]
+    assert {one for one in page.elements if one[0] in extra} == {(one, ()) for one in extra}
+    found = figures(folder)
+    assert found["text"]["hostname"] == EVIL
+    assert found["core_version"] == EVIL
+    assert found["wallet"] == [{"title": EVIL, "steps": [EVIL]}]
+    assert found["peers_other"] == 1
+    assert found["peers"] == 2
+    assert "<script>alert" not in (folder / "index.html").read_text()
+    assert EVIL in page.text
+
+
+def test_figures(tmp_path: Path) -> None:
+    """What the tip's figures are."""
+    found = figures(collected(tmp_path, "tip"))
+    expected = {
+        "state": "tip",
+        "chain": "main",
+        "pruned": True,
+        "blocks": 958126,
+        "peers": 7,
+        "peers_in": 1,
+        "peers_ipv4": 3,
+        "peers_onion": 2,
+        "mempool_transactions": 48211,
+        "temperature_celsius": 51.2,
+        "unclean_shutdowns": 3,
+        "prune_mib": 2000,
+        "version": "0.1.0",
+        "warnings": found["warnings"],
+    }
+    assert {key: found[key] for key in expected} == expected
+    assert len(found["history"]["blocks"]) == 24
+    assert found["history"]["blocks"][0][0] == 958126
+    assert (
+        found["text"]["peers"] == "7: 3 over IPv4, 1 over IPv6, 2 over Tor, 1 over I2P; 1 came in"
+    )
+    assert found["text"]["temperature"] == "51 °C"
+
+
+def test_nothing_secret_is_shown(tmp_path: Path) -> None:
+    """Lines of node.conf, Core's words, names of wallets and unknown reports stay on the screen."""
+    for name, text in {
+        "node-conf": 'node.conf line 3: "rpcpassword=hunter2": not for node.conf.\nhunter2\n',
+        "bitcoind": "A wallet is damaged (last: hunter2); scp /var/lib/bitcoind/hunter2/x .\n",
+        "wallet": "user hunter2\n",
+    }.items():
+        file = tmp_path / f"run/cairn/{name}.report"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    folder = collected(tmp_path, "tip")
+    assert not [path for path in folder.iterdir() if "hunter2" in path.read_text()]
+    assert "Line 3 of node.conf cannot be used" in (folder / "index.html").read_text()
+    assert "192.0.2.1" not in (folder / "status.json").read_text()
+
+
+def test_history_is_bounded(tmp_path: Path) -> None:
+    """A long sync keeps its first and newest points, with more time between them."""
+    folder = collected(tmp_path, "syncing")
+    points = "".join(f"progress {at * 30} {at} {at * 1000}\n" for at in range(1, 241))
+    (folder / "history").write_text(f"chain main\nstep 30\n{points}")
+    again = tmp_path / "run/cairn/status/history"
+    text = again.read_text()
+    folder = collect_with(tmp_path, text)
+    found = figures(folder)["history"]["progress"]
+    assert len(found) == 121
+    assert found[0][0] == 30
+    assert found[-1][0] == UPTIME
+    assert "step 60\n" in again.read_text()
+    # a file of another form, such as one cut short, takes nothing down
+    for broken in ("progress 1 x\nblock\nstep 0\nknown\n", "\x00\xff" * 100, "progress"):
+        figures(collect_with(tmp_path, broken))
+
+
+def collect_with(root: Path, history: str) -> Path:
+    """One look with this history."""
+    folder = root / "run/cairn/status"
+    (folder / "history").write_bytes(history.encode("latin-1"))
+    kept = STATES["syncing"]
+    try:
+        STATES["syncing"] = State(chain=kept.chain)
+        return collected(root, "syncing")
+    finally:
+        STATES["syncing"] = kept

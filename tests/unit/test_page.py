@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import jsonschema
 import pytest
 
 from lab.paths import ROOT
-from tests.shared.page import EVIL, STATES, UPTIME, State, collected
+from tests.shared.page import EVIL, SCRIPT, STATES, UPTIME, State, collected
 
 SCHEMA = json.loads((ROOT / "docs/design/status.schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -143,6 +144,44 @@ def test_nothing_secret_is_shown(tmp_path: Path) -> None:
     assert not [path for path in folder.iterdir() if "hunter2" in path.read_text()]
     assert "Line 3 of node.conf cannot be used" in (folder / "index.html").read_text()
     assert "192.0.2.1" not in (folder / "status.json").read_text()
+
+
+@pytest.mark.parametrize("shell", ["dash", "busybox sh"])
+def test_ways_to_connect_a_wallet(tmp_path: Path, shell: str) -> None:
+    """The steps that cairn-wallet has written; without them, how to get some."""
+    records = "run/cairn/node-conf.records"
+    for mdns, node in (("mdns 1\n", "attic.local"), ("", "NODE, where NODE is the node's address")):
+        text = f"chain main\nnetwork on\n{mdns}rpcport 8332\nwalletaccess rpc\nwalletaccess tor\n"
+        for folder in ("run/cairn", "run/bitcoind", "var/lib/cairn"):
+            (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / records).write_text(text)
+        script = SCRIPT.parent / "cairn-wallet"
+        subprocess.run([*shell.split(), str(script), "--root", str(tmp_path)], check=True)
+        ways = figures(collected(tmp_path, "tip", shell, {records: text}))["wallet"]
+        assert [way["title"].split(",")[0] for way in ways] == ["Through SSH", "Through Tor"]
+        steps = [step for way in ways for step in way["steps"]]
+        assert f"ssh -N -L 8332:127.0.0.1:8332 wallet@{node}" in steps[1]
+        assert len(steps) == 6 and "%h" not in "".join(steps)
+    (tmp_path / "run/cairn/wallet.steps").unlink()
+    for key, first in (("", "Put your SSH key"), ("sshkey x\n", "Let wallets in")):
+        ways = figures(collected(tmp_path, "tip", shell, {records: f"chain main\n{key}"}))["wallet"]
+        assert [way["steps"][0][: len(first)] for way in ways] == [first]
+
+
+def test_compact_block_filters_are_a_way(tmp_path: Path) -> None:
+    """While node-tune lets the node serve them, and peers can come in."""
+    tuned = "blockfilterindex=1\npeerblockfilters=1\n"
+    for said, step in {
+        "mdns 1\n": "In the wallet, name this node as its peer: port 8333 of attic.local",
+        "mdns 1\noption - port=9\n": "In the wallet, name this node as its peer: port 9 of"
+        " attic.local",
+        "option - listen=0\n": "",
+        "tor 1\n": "",
+    }.items():
+        files = {"run/cairn/node-conf.records": f"chain main\n{said}"}
+        files["run/bitcoind/tuned.conf"] = tuned
+        ways = figures(collected(tmp_path, "tip", more=files))["wallet"]
+        assert [way["steps"] for way in ways[1:]] == ([[step]] if step else [])
 
 
 def test_history_is_bounded(tmp_path: Path) -> None:

@@ -71,7 +71,8 @@ LINES = {
     "addnode=192.0.2.7page=0": {"mdns"},
     "pag=0": {"mdns"},
     "page=no": {"mdns"},
-    "tor=only": set(),
+    # nothing leaves that nobody has asked for; the page is an answer
+    "tor=only": {"page"},
     "announce=0": set(),
     "mdn\u00a0s=0": set(),
     # nothing that these two are about

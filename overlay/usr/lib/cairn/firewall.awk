@@ -72,7 +72,13 @@ END {
 		print "\t\ttcp dport 22 add @ssh6 { ip6" often
 		print "\t\ttcp dport 22 accept"
 	}
-	if (served != "" && record("page")) print "\t\ttcp dport 80 accept"
+	if (served != "" && record("page")) {
+		# The web server has 256 connections (lighttpd.conf), a browser takes 6 for a node. A
+		# judgement: five browsers behind one address, and eight addresses to take them all.
+		print "\t\ttcp dport 80 add @page4 { ip saddr ct count over 32 } drop"
+		print "\t\ttcp dport 80 add @page6 { ip6 saddr ct count over 32 } drop"
+		print "\t\ttcp dport 80 accept"
+	}
 	if (record("mdns")) print "\t\tudp dport 5353 accept"
 	print "\t}\n}"
 }

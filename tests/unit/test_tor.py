@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -278,6 +279,14 @@ def test_the_network_needs_the_rules() -> None:
     units = ROOT / "overlay/usr/lib/systemd/system"
     drop_in = (units / "systemd-networkd.service.d/cairn.conf").read_text()
     assert "\nRequires=cairn-tor-firewall.service\nAfter=cairn-tor-firewall.service\n" in drop_in
+    # read again with node.conf; a network that is up stays, unless the rules cannot be loaded
+    unit = (units / "cairn-tor-firewall.service").read_text()
+    assert not re.search("(?m)^(RemainAfterExit|PartOf)=", unit)
+    wanted = r"(?m)^Wants=.*\bcairn-tor-firewall\.service"
+    assert re.search(wanted, (units / "node-config.service").read_text())
+    assert "\nOnFailure=cairn-no-network.target\n" in unit
+    off = (units / "cairn-no-network.target").read_text()
+    assert re.search(r"(?m)^Conflicts=.*\bsystemd-networkd\.service", off)
     users = (ROOT / "overlay/usr/lib/sysusers.d/cairn.conf").read_text()
     assert "u cairn-tor    840 " in users
     assert "meta skuid 840 " in (LIBRARY / "cairn-tor-firewall").read_text()

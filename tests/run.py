@@ -229,15 +229,17 @@ def lint(_: argparse.Namespace) -> Tally:
     return tally
 
 
-def pytest(folder: str, options: argparse.Namespace) -> Tally:
+def pytest(folder: str, options: argparse.Namespace, daemons: bool = True) -> Tally:
     """pytest on a folder of tests/, with the real daemons where a test asks for them.
 
+    Without `daemons` no test of the folder does, and none is compiled.
     Tests marked `long` are left out, with --check also those marked `slow`. With --check two
     folders are worked on at once: their output comes when they have ended, each as a whole.
     """
-    with BUILDING:
-        build("core-build")
-        build("core-build", "--stock")
+    if daemons:
+        with BUILDING:
+            build("core-build")
+            build("core-build", "--stock")
     report = RESULTS / f"{folder}.xml"
     result = subprocess.run(
         [
@@ -274,7 +276,7 @@ def hostile(options: argparse.Namespace) -> Tally:
 
 def browser(options: argparse.Namespace) -> Tally:
     """pytest on the node's page in a browser."""
-    return pytest("browser", options)
+    return pytest("browser", options, daemons=False)
 
 
 def unit_suites(engine: str) -> Tally:

@@ -62,6 +62,7 @@ def parse(text: str | bytes, awk: str = "mawk", **variables: str) -> dict[str, l
         ("tor=1\nlistenonion=0", [PROXY, "- listenonion=0"]),
         ("tor=1\nconnect=192.0.2.7", [PROXY, "- connect=192.0.2.7"]),
         ("tor=1\nmaxconnections=0", [PROXY, "- maxconnections=0"]),
+        ("tor=only\nlistenonion=0\nlisten=0", [*ONLY, "- listenonion=0", "- listen=0"]),
         ("tor=1\nnetworkactive=0", [PROXY, "- networkactive=0"]),
         ("tor=only\ndnsseed=0", [*ONLY[:2], *LISTENS, BIND, "- dnsseed=0"]),
         # on a test chain bind= counts in the chain's section only
@@ -88,6 +89,8 @@ CONTRADICTIONS = [
     *("proxy=192.168.1.60:9050", "onion=192.168.1.60:9050", "onion=0", "onlynet=ipv4", "proxy=0"),
     *("i2psam=127.0.0.1:7656", "noonion=1", "noproxy=1", "[main]\nproxy=192.168.1.60:9050"),
 ]
+#: others would come in over the network itself
+IN_THE_CLEAR = ["listen=1\nlistenonion=0", "listen=1\nnolistenonion=1", "listenonion=0\nlisten=1"]
 INBOUND = [
     "bind=0.0.0.0",
     "whitebind=0.0.0.0:8333",
@@ -95,6 +98,17 @@ INBOUND = [
     "natpmp=1",
     "discover=1",
 ]
+
+
+@pytest.mark.parametrize("awk", AWKS)
+def test_nobody_comes_in_but_through_tor(awk: str) -> None:
+    """Without an onion service there is no way in, and listen=1 is no other one."""
+    for tor, lines in itertools.product(("1", "only"), IN_THE_CLEAR):
+        records = parse(f"tor={tor}\n{lines}\n", awk)
+        assert records["network"] == ["outbound"], lines
+        assert "- listen=1" not in records["option"]
+        assert "forbids that" in records["rejected"][0]
+        assert "good" not in records
 
 
 @pytest.mark.parametrize("awk", AWKS)
@@ -308,6 +322,7 @@ def test_no_onion_service_without_a_clients_key(
     """Without one Tor would let everybody in; what is left of an older one goes."""
     tor = Machine(tmp_path, shell.split())
     tor.write("run/cairn/torrc", SERVICE)
+    (tmp_path / "run/cairn/tor").mkdir()
     old = tor.write("var/lib/cairn/tor/rpc/authorized_clients/old.auth", "descriptor:x25519:OLD\n")
     if key is not None:
         tor.write("run/cairn/wallet/onion-client.pub", f"{key}\n")
@@ -319,9 +334,11 @@ def test_no_onion_service_without_a_clients_key(
         text=True,
         env={"PATH": "/usr/bin:/bin", "CAIRN_TOR": "echo started"},
     )
-    assert result.returncode == 1
-    assert "Tor is not started" in result.stderr
-    assert "started" not in result.stdout
+    assert result.returncode == 0
+    assert "Tor runs without that service" in result.stderr
+    assert f"-f {tmp_path}/run/cairn/tor/torrc" in result.stdout
+    assert "HiddenService" in SERVICE
+    assert "HiddenService" not in (tmp_path / "run/cairn/tor/torrc").read_text()
     assert not old.exists()
 
 

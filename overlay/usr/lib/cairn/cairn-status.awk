@@ -360,8 +360,10 @@ END {
 	data_size = whole(fact["data_size_kib"]) ? fact["data_size_kib"] * 1024 : 0
 	data_free = whole(fact["data_free_kib"]) ? fact["data_free_kib"] * 1024 : 0
 	if (answered && !peers && fact["uptime_seconds"] + 0 >= 300) warning[++warnings] = \
-		"The node has no connection to other nodes; check the network cable, the router, and" \
-		" what node.conf says about the network."
+		fact["tor"] == "" ? "The node has no connection to other nodes; check the network cable," \
+		" the router, and what node.conf says about the network." : \
+		"The node has no connection to other nodes; check the network cable, the router and the" \
+		" clock, without which Tor does not connect; journalctl -u cairn-tor has Tor's words."
 	if (data_size && data_free < 1e9) warning[++warnings] = \
 		"Little room is left on the data disk (" size(data_free) "); lower prune= in node.conf" \
 		" or use a larger disk."
@@ -392,8 +394,10 @@ function ways_to_connect(    i, port) {
 		else if (ways && wallet_line[i] != "") add_step(wallet_line[i])
 	}
 	if (!ways) default_ways()
-	# With tor= peers come in by the onion address only.
-	if (fact["peerblockfilters"] != "1" || fact["listen"] == "0" || fact["tor"] != "") return
+	# With tor= peers come in by the onion address only. A wallet's library that was tried (neutrino)
+	# takes headers only from nodes with all blocks.
+	if (fact["peerblockfilters"] != "1" || fact["listen"] == "0" || fact["tor"] != "" ||
+		fact["prune"] != "0") return
 	way[++ways] = "Compact block filters, for wallets that know BIP157 and ask no RPC"
 	port = chain["chain"] == "test" ? 18333 : chain["chain"] == "testnet4" ? 48333 : \
 		chain["chain"] == "signet" ? 38333 : chain["chain"] == "regtest" ? 18444 : 8333

@@ -261,7 +261,7 @@ def test_no_steps_without_access(node: Node) -> None:
     assert not (node.path / STEPS).exists()
     node.run(TOR)
     result = node.run(TOR, PATH=f"{broken_tools(node)}:{os.environ['PATH']}")
-    assert result.returncode != 0
+    assert result.returncode == 0
     assert not (node.path / STEPS).exists()
 
 
@@ -278,7 +278,7 @@ def broken_tools(node: Node) -> Path:
 def test_without_openssl(node: Node) -> None:
     """Nobody gets in, and the screen says so."""
     result = node.run(TOR, PATH=f"{broken_tools(node)}:{os.environ['PATH']}")
-    assert result.returncode != 0
+    assert result.returncode == 0
     assert node.conf() == {}
     assert node.read("run/cairn/wallet.report").startswith("Wallets cannot connect")
 

@@ -268,10 +268,10 @@ function check_switches(    n, i, words, name, what) {
 	for (i = 1; i <= n; i++)
 		if (words[i] in switches && !(words[i] in switched)) hide(words[i], 0)
 	if (network == "off" || ignored != "" || lost != "") return
-	if (tor == "only") hide("mdns", 0) # nothing leaves the node but through Tor
 	for (i = 1; i <= switch_count; i++) {
 		name = switch_of[i]
-		if (!(name in hidden)) continue
+		# with tor=only the name is not announced for another reason, which the owner knows
+		if (!(name in hidden) || (name == "mdns" && tor == "only")) continue
 		what = name == "mdns" ? "The node does not announce its name" : "The node shows no page"
 		if (hidden[name]) note(what ": line " hidden[name] " of node.conf may have been meant" \
 			" to switch that off. Correct that line and restart.")

@@ -19,6 +19,7 @@ EXEMPT_FILES = {
     "*.json": "data, one record a line",
     "*.svg": "drawn by a script",
     "*.xz": "not text",
+    "*/go.sum": "written by Go",
     "*.hash": "Buildroot's format: hash and file name in one line",
     "docs/reports/*": "generated, with tables of figures",
     "board/*/cmdline": "the kernel's command line is one line",

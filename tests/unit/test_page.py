@@ -147,7 +147,7 @@ def test_nothing_secret_is_shown(tmp_path: Path) -> None:
 
 
 #: What bitcoind.report says, and what the page may say of it
-SENTENCES = {
+REPORTED = {
     "bitcoind ended with exit-code (1): Error: Error loading hunter2: x; see journalctl.": (
         "bitcoind ended and is started again; the node's screen has its words."
     ),
@@ -173,7 +173,7 @@ SENTENCES = {
 @pytest.mark.parametrize("awk", ["mawk", "busybox awk"])
 def test_the_daemons_report_in_our_words(tmp_path: Path, awk: str) -> None:
     """Only sentences that are known pass, and nothing that was put into them."""
-    (tmp_path / "report").write_text("".join(f"{line}\n" for line in SENTENCES))
+    (tmp_path / "report").write_text("".join(f"{line}\n" for line in REPORTED))
     library = SCRIPT.parent
     words = [*awk.split(), "-f", str(library / "cairn-status-bitcoind.awk")]
     said = subprocess.run(
@@ -182,7 +182,7 @@ def test_the_daemons_report_in_our_words(tmp_path: Path, awk: str) -> None:
         capture_output=True,
         text=True,
     )
-    assert said.stdout.splitlines() == list(SENTENCES.values())
+    assert said.stdout.splitlines() == list(REPORTED.values())
 
 
 def test_each_sentence_of_the_verdict_has_its_words(tmp_path: Path) -> None:

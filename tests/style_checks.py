@@ -18,6 +18,7 @@ EXEMPT_FILES = {
     "*.py": "ruff checks these (E501)",
     "*.json": "data, one record a line",
     "*.svg": "drawn by a script",
+    "*.png": "not text",
     "*.xz": "not text",
     "*/go.sum": "written by Go",
     "*.hash": "Buildroot's format: hash and file name in one line",

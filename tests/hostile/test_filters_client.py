@@ -1,4 +1,8 @@
-"""filters=1: a wallet's library syncs headers and filters from the real node and finds a coin."""
+"""filters=1: a wallet's library syncs headers and filters from the real node and finds a coin.
+
+Needs Go 1.19 or newer (Debian's golang-go), which fetches the library's modules; their hashes are
+in tests/bip157/go.sum.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from lab.paths import ROOT
 from tests.hostile.rights import superuser
 from tests.hostile.test_wallet_access import BITCOIND, UNSHARE
 
-pytestmark = pytest.mark.slow  # compiles the client
+pytestmark = pytest.mark.long  # fetches and compiles the client, and waits for a peer in vain
 
 #: It connects, and waits in vain for a peer that has all blocks.
 NO_HEADERS = "no headers and filters in time"

@@ -34,7 +34,7 @@ Starting
     Daemon Starts And Is Held
     Page Should Come To Say    (?i)start
     Page Should Be In Order    starting
-    Guest    kill -CONT $(pidof bitcoind)
+    Held Daemon Goes On
     Node Is Up
 
 Up To Date
@@ -54,5 +54,5 @@ No Connection
 
 A Damaged Database
     Flip Bits In    chainstate
-    Page Should Come To Say    (?i)rebuil    600
+    Page Should Come To Say    (?i)rebuilt|rebuild    600
     Page Should Be In Order    rebuilding

@@ -109,6 +109,15 @@ class Page:
         )
 
     @keyword
+    def held_daemon_goes_on(self) -> None:
+        """Lets go on what `Daemon Starts And Is Held` has stopped.
+
+        Example:
+        | Held Daemon Goes On
+        """
+        session.run('process=$(pidof bitcoind) && kill -CONT "$process"')
+
+    @keyword
     def page_should_be_in_order(self, state: str) -> None:
         """The page at the size of a phone and of a desktop: its sentence, axe-core, its requests.
 

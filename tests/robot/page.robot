@@ -26,13 +26,13 @@ In The First Sync
 
 Stopped
     Guest    systemctl stop bitcoind
-    Page Should Come To Say    (?i)stopped
+    Page Should Come To Say    ^The node is not running
     Page Should Be In Order    stopped
 
 Starting
     [Documentation]    The daemon is held where it begins.
     Daemon Starts And Is Held
-    Page Should Come To Say    (?i)start
+    Page Should Come To Say    ^Starting
     Page Should Be In Order    starting
     Held Daemon Goes On
     Node Is Up
@@ -54,5 +54,5 @@ No Connection
 
 A Damaged Database
     Flip Bits In    chainstate
-    Page Should Come To Say    (?i)rebuilt|rebuild    600
+    Page Should Come To Say    ^Rebuilding a damaged database    600
     Page Should Be In Order    rebuilding

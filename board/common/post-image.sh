@@ -24,7 +24,16 @@ rm -rf "$work" "${binaries:?}/boot"
 mkdir -p "$work" "$binaries/boot"
 cp "$common/node.conf" "$binaries/boot/"
 # slot SLOT: kernel command line that mounts this root slot
-slot() { echo "root=PARTLABEL=root-$1 $(cat "$common/cmdline") $CONSOLE"; }
+slot() { echo "root=PARTLABEL=root-$1 $(slotless)"; }
+# the same without root=, for the slot that an update is written to
+slotless() { echo "$(cat "$common/cmdline") $CONSOLE"; }
+# What a slot is: read by the updates (overlay/usr/lib/cairn/update.sh).
+release() {
+	echo "version=$(cat "$ROOT/VERSION")"
+	cat "$ROOT/overlay/usr/share/cairn/data-format"
+	echo "root-size=$(wc -c <"$binaries/rootfs.erofs")"
+	echo "root-sha256=$(sha256sum <"$binaries/rootfs.erofs" | cut -c1-64)"
+}
 for file in $BOOT_FILES; do
 	target=$binaries/boot/${file##*:}
 	mkdir -p "${target%/*}"
@@ -37,6 +46,8 @@ for file in $BOOT_FILES; do
 		;;
 	esac
 done
+slotless >"$binaries/boot/slot-a/cmdline"
+release >"$binaries/boot/slot-a/release"
 # A board whose files are all copied needs none.
 # shellcheck source=board/x86_64/boot.sh
 [ ! -f "$folder/boot.sh" ] || . "$folder/boot.sh"

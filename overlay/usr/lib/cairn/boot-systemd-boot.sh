@@ -1,0 +1,89 @@
+# shellcheck shell=sh disable=SC2154 # boot and current are set by who sources it
+# Which slot boots, by systemd-boot's boot counting. Sourced by cairn-boot-slot, which has set boot
+# (/boot) and current (the slot that runs). docs/design/update.md explains the files.
+#
+# An entry is cairn-SLOT.conf, or cairn-SLOT+LEFT.conf or cairn-SLOT+LEFT-DONE.conf while its boots
+# are counted. One with no tries left comes last; of the others the one with the highest `version`
+# is started, which is a counter here (boot_entry_compare() in systemd 262's src/boot/boot.c).
+entries=$boot/loader/entries
+
+# Prints "SLOT LEFT NUMBER" for each entry, with LEFT - for one that is not counted.
+entries_list() {
+	for entry in "$entries"/cairn-[ab].conf "$entries"/cairn-[ab]+*.conf; do
+		[ -f "$entry" ] || continue
+		name=${entry##*/cairn-}
+		name=${name%.conf}
+		left=-
+		case $name in
+		?+*)
+			left=${name#*+}
+			left=${left%%-*}
+			;;
+		esac
+		case $left in -) ;; '' | *[!0-9]* | ?????*) continue ;; esac
+		# of an image before there were updates it is the version of the system, 0.N
+		number=$(sed -n 's/^version \([0-9]\{1,9\}\).*/\1/p' "$entry" | head -n 1)
+		echo "${name%"${name#?}"} $left ${number:-0}"
+	done
+}
+
+# The slot that is started next
+loader_primary() {
+	entries_list | awk '
+		$2 != "-" && $2 + 0 == 0 { next }
+		best == "" || $3 + 0 > number { best = $1; number = $3 + 0 }
+		END { if (best == "") exit 1; print best }'
+}
+
+# Was the slot good once, or may it be tried yet?
+loader_may_boot() {
+	entries_list | awk -v slot="$1" '
+		$1 == slot && ($2 == "-" || $2 + 0) { yes = 1 }
+		END { exit !yes }'
+}
+
+# Is the slot that runs one that stays?
+loader_committed() {
+	[ -f "$entries/cairn-$1.conf" ] || return 1
+	entries_list | awk -v slot="$1" '$1 == slot && $2 != "-" { no = 1 } END { exit no }'
+}
+
+# SLOT CMDLINE VERSION: boots next, once
+loader_arm() {
+	number=$(entries_list | awk '$3 + 0 > most { most = $3 + 0 } END { print most + 1 }')
+	loader_forget_tries "$1" || return 1
+	{
+		echo "title Cairn $3"
+		echo "version $number"
+		echo "sort-key cairn"
+		echo "linux /slot-$1/linux"
+		[ ! -f "$boot/slot-$1/microcode.img" ] || echo "initrd /slot-$1/microcode.img"
+		echo "options $2"
+	} | fat_put "$entries/cairn-$1+1.conf"
+}
+
+loader_forget_tries() {
+	for entry in "$entries/cairn-$1"+*.conf; do
+		fat_remove "$entry" || return 1
+	done
+}
+
+# The lasting entry is there before the counted one goes.
+loader_good() {
+	for entry in "$entries/cairn-$1"+*.conf; do
+		[ -f "$entry" ] || continue
+		fat_put "$entries/cairn-$1.conf" <"$entry" || return 1
+	done
+	[ -f "$entries/cairn-$1.conf" ] && loader_forget_tries "$1"
+}
+
+loader_bad() {
+	fat_tidy "$entries/cairn-$1.conf" && fat_tidy "$entries/cairn-$1+1.conf" &&
+		loader_forget_tries "$1" && fat_remove "$entries/cairn-$1.conf"
+}
+
+# No argument: any restart tries what is armed.
+loader_reboot_argument() { :; }
+
+# SLOT CMDLINE FOLDER: what only this loader needs in a slot's folder
+loader_files() { :; }

@@ -6,7 +6,7 @@
 
 # loader_slot FILE: the slot that it names, the last line counts; fails without one
 loader_slot() {
-	named=$(tr -d '\r' <"$boot/$1" 2>/dev/null |
+	named=$(cat "$boot/$1" 2>/dev/null | tr -d '\r' |
 		sed -n 's/^os_prefix=slot-\([ab]\)\/$/\1/p' | tail -n 1)
 	[ -n "$named" ] && echo "$named"
 }

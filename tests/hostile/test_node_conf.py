@@ -34,7 +34,7 @@ TABLE = {
 }
 DENIED = {name for name, row in TABLE.items() if "deny" in row[4] or row[4].startswith("own:")}
 COUNT, SEED = 3000, 21
-OWN = re.compile(r"^\s*(hostname|sshkey|ip|gateway|dns|filesystem|datadisk|erase|mdns|page)\s*=")
+OWN = re.compile(r"^\s*(hostname|sshkey|ip|gateway|dns|filesystem|datadisk|erase|mdns|page|update|updateurl)\s*=")
 
 # wish: lines of which one is taken
 PRIVATE = [
@@ -72,6 +72,8 @@ OTHER = [
     "gateway=192.168.1.1",
     "dns=9.9.9.9",
     "filesystem=f2fs",
+    "updateurl=https://example.org/cairn/",
+    "update=auto",
     "datadisk=auto",
     "erase=S6XNNS0T123456",
     "debug=net",

@@ -113,7 +113,17 @@ function print_tor(section,    port) {
 		print "option " section " bind=127.0.0.1:" port "=onion"
 	}
 }
+# Nothing is asked of anybody if a line may have been meant to forbid that.
+function print_update() {
+	if (update_doubt && updateurl != "")
+		note("No update is looked for: line " update_doubt " of node.conf may have been about that." \
+			" Correct that line and restart.")
+	if (update_doubt || cut != "" || ignored != "" || lost != "") { print "update off"; return }
+	print "update " (update == "" ? "notify" : update)
+	if (updateurl != "" && network != "off") print "updateurl " updateurl
+}
 function print_own(    i) {
+	print_update()
 	if (tor != "") print "tor " tor
 	if (tor == "only" || network == "off") print "lock 1"
 	for (i in access) { access["rpc"] = 1; break }

@@ -31,6 +31,8 @@
 #   walletkey KEY         an SSH key that may do nothing but reach RPC
 #   walletshow 1          the console shows what a wallet needs
 #   filters 1             compact block filters are asked for
+#   update MODE           always; auto, notify or off: off where a line may have been meant so
+#   updateurl URL         where updates are looked for; never without a network
 #   rpcport N             RPC's port on this chain, when a wallet may reach it
 #   datadisk-doubt 1      a line that may have been meant as datadisk= cannot be used
 #   unread 1              the file cannot be read, or lies there under another name
@@ -49,7 +51,7 @@ BEGIN {
 	for (i in words) private_word[words[i]] = 1
 	policy["tor", "private"] = 1
 	split("hostname filesystem sshkey ip gateway datadisk erase mdns page walletaccess walletkey" \
-		" walletshow filters", words, " ")
+		" walletshow filters update updateurl", words, " ")
 	for (i in words) own_keys[words[i]] = 1
 	# what the node shows in the local network unless it is switched off
 	switch_count = split("mdns page", switch_of, " ")
@@ -112,6 +114,17 @@ function own_key(nr, line, name, value,    why) {
 		if (name == "filters") filters = value == "1"
 		if (name == "tor") tor = value == "0" ? "" : value
 		else if (value == "1") add(name " 1")
+	} else if (name == "update") {
+		if (value !~ /^(auto|notify|off)$/) { reject(nr, line, "takes auto, notify or off"); return }
+		update = value
+	} else if (name == "updateurl") {
+		if (value !~ /^https?:\/\/([A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:]+\])(:[0-9]+)?\/[A-Za-z0-9._~\/%+-]*$/ ||
+			length(value) > 200) {
+			reject(nr, line, "takes the address of a bundle, or of a folder with a / at its end," \
+				" beginning with https:// or http://")
+			return
+		}
+		updateurl = value
 	} else if (name == "walletaccess") {
 		if (value !~ /^(rpc|tor)$/) {
 			reject(nr, line, "takes rpc or tor; for SSH alone write walletkey= with a key")
@@ -202,7 +215,7 @@ function hides(text,    n, i, parts) {
 	for (i = 1; i <= n; i++) {
 		if (!sub(/=$/, "", parts[i])) continue
 		sub(/^.*[^a-z0-9-]/, "", parts[i]); sub(/^-+/, "", parts[i])
-		if (parts[i] in kind || switch_end(parts[i]) != "") return 1
+		if (parts[i] in kind || switch_end(parts[i]) != "" || parts[i] ~ /update(url)?$/) return 1
 		sub(/^no/, "", parts[i])
 		if (parts[i] in kind || guarded_end(parts[i]) != "") return 1
 	}

@@ -23,7 +23,6 @@ The First Good Boot Takes The Tries Off The Boot Entry
     Wait For File    /boot/loader/entries/cairn-a.conf    timeout=120
     ${entries}=    Guest    ls /boot/loader/entries
     Should Be Equal    ${entries}    cairn-a.conf
-    Wait For Unit    systemd-bless-boot    timeout=30
 
 Boot Partition Is Read Only
     Should Be Mounted    /boot    ro    vfat

@@ -23,8 +23,8 @@ work=$binaries/work
 rm -rf "$work" "${binaries:?}/boot"
 mkdir -p "$work" "$binaries/boot"
 cp "$common/node.conf" "$binaries/boot/"
-# slot SLOT: kernel command line that mounts this root slot
-slot() { echo "root=PARTLABEL=root-$1 $(slotless)"; }
+# slot SLOT: kernel command line that mounts this root slot, and names it for RAUC
+slot() { echo "root=PARTLABEL=root-$1 rauc.slot=$1 $(slotless)"; }
 # the same without root=, for the slot that an update is written to
 slotless() { echo "$(cat "$common/cmdline") $CONSOLE"; }
 # What a slot is: read by the updates (overlay/usr/lib/cairn/update.sh).

@@ -58,7 +58,7 @@ class UpdateNode:
             (path / name).mkdir(parents=True)
         self.write("usr/share/cairn/boot-backend", BOARDS[board] + "\n")
         self.write("usr/share/cairn/data-format", "data-format=1\ndata-reads=1\n")
-        self.write("proc/sys/kernel/random/boot_id", "boot 0\n")
+        self.write("proc/sys/kernel/random/boot_id", "boot-0\n")
         self.write("sys/class/tty/console/active", "tty1\n")
         self.write("dev/tty1", "")
         self.write("boot/node.conf", "hostname=attic\n")
@@ -228,7 +228,7 @@ class UpdateNode:
         self.write("run/cairn/node-conf.records", "chain main\nnetwork on\n")
         self.write("proc/cmdline", line + "\n")
         self.write("proc/uptime", "5000.00 1.00\n")
-        self.write("proc/sys/kernel/random/boot_id", f"boot {self.boots}\n")
+        self.write("proc/sys/kernel/random/boot_id", f"boot-{self.boots}\n")
         self.write("proc/mounts", "/dev/mmcblk0p4 /var ext4 rw,noatime 0 0\n")
         number = {"a": 2, "b": 3}[slot]
         self.write("proc/self/mountinfo", f"1 0 179:{number} / / ro - erofs /dev/root ro\n")

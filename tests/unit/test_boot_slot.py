@@ -46,6 +46,7 @@ def test_a_whole_update(node: UpdateNode, shell: str) -> None:
     node.slots("on-trial")
     node.slots("committed", status=1)
     assert node.slots("get-primary") == "a", "whatever happens now, the old one boots"
+    assert node.slots("reboot") == "reboot", "no second trial"
     node.run("cairn-boot-slot", "set-state", "b", "good", shell=shell)
     assert states(node) == ("b", "good", "good")
     node.slots("committed")
@@ -180,7 +181,7 @@ def test_folder_of_a_slot(node: UpdateNode) -> None:
     assert "left-from-before" not in names
     if node.board == "rpi5":
         text = node.read("boot/slot-b/cmdline.txt")
-        assert text.startswith("root=PARTLABEL=root-b rootfstype=erofs")
+        assert text.startswith("root=PARTLABEL=root-b rauc.slot=b rootfstype=")
         assert "\nos_prefix=slot-b/\n" in node.read("boot/slot-b/config.txt")
     assert node.slots("get-state", "b") == "bad", "nothing names it yet"
 

@@ -1,0 +1,678 @@
+"""Updates from end to end: node-update, the trial and its outcome, the stick, the window, power cuts.
+
+The node, its RAUC and its boot loader: tests/shared/update_node.py.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.shared.commands import program
+from tests.shared.update_node import BOARDS, Started, UpdateNode
+
+SHELLS = ["dash", "busybox sh"]
+
+
+@pytest.fixture(params=BOARDS)
+def node(request: pytest.FixtureRequest, tmp_path: Path) -> UpdateNode:
+    """Each board's node, with version 1.0.0 in slot a."""
+    return UpdateNode(tmp_path / "node", request.param)
+
+
+@pytest.fixture
+def pi(tmp_path: Path) -> UpdateNode:
+    """One board's, for what is the same on all."""
+    return UpdateNode(tmp_path / "node", "rpi5")
+
+
+def install(node: UpdateNode, *words: str, status: int = 0, shell: str = "dash") -> str:
+    """node-update install of the bundle, or of another one that is named last."""
+    source = words[-1] if words and not words[-1].startswith("--") else ""
+    options = words[:-1] if source else words
+    source = source or node.file(node.bundle("2.0.0"))
+    return node.run("node-update", "install", *options, source, status=status, shell=shell)
+
+
+def on_trial(node: UpdateNode) -> Started:
+    """Version 2.0.0 is installed, and its trial has begun."""
+    started = node.restarted(install(node))
+    assert started.version == "2.0.0"
+    return started
+
+
+# -- the owner's commands ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_update(node: UpdateNode, shell: str) -> None:
+    """Installed, tried, good, said; and rolled back on request."""
+    assert "beside it   nothing" in node.run("node-update", "status", shell=shell)
+    said = install(node, shell=shell)
+    assert "Version 2.0.0 is installed" in said
+    assert node.read("var/lib/cairn/update/trial").splitlines() == [
+        *("slot=b", "phase=going", "version=2.0.0", "from=1.0.0", "height=1000")
+    ]
+    assert node.restarted(said).version == "2.0.0"
+    assert "trial       runs" in node.run("node-update", "status", shell=shell)
+    node.run("cairn-trial", "--pause", "0", shell=shell)
+    assert node.screen().startswith("Version 2.0.0 is in use now.")
+    assert not (node.path / "var/lib/cairn/update/trial").exists()
+    assert node.cut().version == "2.0.0"
+    said = node.run("node-update", "status", shell=shell)
+    assert "running     2.0.0 in slot b" in said
+    assert "beside it   1.0.0 in slot a" in said
+    assert node.restarted(node.run("node-update", "rollback", shell=shell)).version == "1.0.0"
+    node.trial()
+    assert node.cut().version == "1.0.0"
+
+
+def test_without_a_restart(node: UpdateNode) -> None:
+    """--no-reboot leaves it to node-update reboot."""
+    said = install(node, "--no-reboot")
+    assert "\nreboot" not in said
+    assert "next boot   tries 2.0.0" in node.run("node-update", "status")
+    assert node.restarted(node.run("node-update", "reboot")).version == "2.0.0"
+
+
+def test_nothing_to_reboot_into(node: UpdateNode) -> None:
+    """Nor to roll back to."""
+    assert "nothing is installed" in node.run("node-update", "reboot", status=1)
+    assert "no version to go back to" in node.run("node-update", "rollback", status=1)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "sentence"),
+    [
+        ([], 2, "usage"),
+        (["instal", "x"], 2, "usage"),
+        (["install"], 2, "which file"),
+        (["install", "--downgrde", "x"], 2, "unknown option"),
+        (["install", "a", "b"], 2, "not two"),
+        (["install", "/nowhere/cairn.raucb"], 1, "there is no file"),
+        (["install", "/etc"], 1, "there is no file"),
+        (["install", "ftp://example.org/c.raucb"], 1, "no address that can be used"),
+        (["install", "file:///etc/passwd"], 1, "no address that can be used"),
+        (["status", "x"], 2, "usage"),
+        (["rollback", "2.0.0"], 2, "unknown option"),
+        (["reboot", "now"], 2, "usage"),
+        (["check", "a", "b"], 2, "usage"),
+    ],
+)
+def test_mistyped(pi: UpdateNode, words: list[str], status: int, sentence: str) -> None:
+    """Said, and nothing is begun."""
+    assert sentence in pi.run("node-update", *words, status=status)
+    assert not (pi.path / "var/lib/cairn/update").exists()
+    assert pi.cut().version == "1.0.0"
+
+
+# -- what is not installed ----------------------------------------------------------------
+
+
+def refused(node: UpdateNode, words: str, *options: str, **release: str) -> None:
+    """A bundle that is refused before anything is written, with these words on the screen."""
+    before = node.read("dev/root.b")
+    version = release.pop("version", "2.0.0")
+    file = node.file(node.bundle(version, "bundle", **release))
+    said = install(node, *options, file, status=1)
+    assert words in said
+    assert words in node.screen()
+    assert "Nothing has changed" in node.screen()
+    assert node.read("dev/root.b") == before
+    assert not (node.path / "var/lib/cairn/update/trial").exists()
+    assert not (node.path / "run/cairn/update.running").exists()
+    assert node.slots("get-primary") == "a"
+
+
+def test_versions(pi: UpdateNode) -> None:
+    """Older and same ones, only on request."""
+    refused(pi, "is older than 1.0.0", version="0.9.9")
+    refused(pi, "is older than 1.0.0", version="1.0.0-rc1")
+    refused(pi, "is older than 1.0.0", "--again", version="0.9.9")
+    refused(pi, "runs already", version="1.0.0")
+    refused(pi, "runs already", "--downgrade", version="1.0")
+    for option, version in (("--downgrade", "0.9.9"), ("--again", "1.0.0")):
+        install(pi, option, "--no-reboot", pi.file(pi.bundle(version)))
+        assert f"tries {version}" in pi.run("node-update", "status")
+
+
+def test_data_formats(pi: UpdateNode) -> None:
+    """What cannot read the data is refused always, what closes the way back without the word."""
+    pi.write("usr/share/cairn/data-format", "data-format=3\ndata-reads=2\n")
+    refused(pi, "cannot read the data", data_format="2", data_reads="2")
+    refused(pi, "cannot read the data", "--downgrade", version="0.5", data_format="2")
+    refused(pi, "cannot read the data", "--new-format", data_format="9", data_reads="4")
+    refused(pi, "no way back", data_format="4", data_reads="3")
+    install(pi, "--new-format", "--no-reboot", pi.file(pi.bundle("2.0.0", "b", data_format="4")))
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        {"data_format": ""},
+        {"data_reads": ""},
+        {"data_format": "1x"},
+        {"data_format": "01"},
+        {"data_format": "99999"},
+        {"data_reads": "2"},
+        {"data_format": "-1"},
+        {"version": "2.0.0$(reboot)"},
+        {"version": "2 0"},
+        {"version": "v" * 65},
+        {"version": ""},
+    ],
+)
+def test_strange_declarations(pi: UpdateNode, release: dict[str, str]) -> None:
+    """A bundle that does not say clearly what it is."""
+    refused(pi, "does not say which version", **release)
+
+
+def test_wrong_signature_or_board(pi: UpdateNode) -> None:
+    """RAUC takes neither."""
+    for content in ("", "cairn-x86_64\n", "cairn-rpi5x\n"):
+        bundle = pi.bundle("2.0.0")
+        (bundle / "signed").write_text(content)
+        said = install(pi, pi.file(bundle), status=1)
+        assert "not signed for this node" in said
+        assert pi.slots("get-primary") == "a"
+
+
+def test_ends_in_the_middle(node: UpdateNode) -> None:
+    """Slot b is torn then, and nothing names it; the next one is installed as usual."""
+    bundle = node.bundle("2.0.0")
+    (bundle / "short").touch()
+    assert "could not be read to its end" in install(node, node.file(bundle), status=1)
+    assert node.cut().version == "1.0.0"
+    on_trial(node)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("proc/uptime", "599.9 1\n", "less than 10 minutes ago"),
+        ("state", "stopping\n", "being shut down"),
+        ("bitcoind-state", "deactivating\n", "writing its data"),
+    ],
+)
+def test_not_now(pi: UpdateNode, name: str, text: str, words: str) -> None:
+    """In the first ten minutes, at a shutdown, and while bitcoind writes its cache."""
+    pi.write(name, text)
+    refused(pi, words)
+
+
+def test_not_during_a_trial(node: UpdateNode) -> None:
+    """The old slot is what a trial falls back to."""
+    on_trial(node)
+    said = install(node, node.file(node.bundle("3.0.0")), status=1)
+    assert "not known to be good yet" in said
+    assert node.cut().version == "1.0.0"
+
+
+def test_two_at_once(pi: UpdateNode) -> None:
+    """The second one is refused, and takes nothing from the first."""
+    (pi.path / "run/cairn/update.running").mkdir()
+    assert "another update" in install(pi, status=1)
+    assert (pi.path / "run/cairn/update.running").exists()
+
+
+def test_partitions_of_another_disk(pi: UpdateNode) -> None:
+    """Links are made to the disk that the system runs from; without its slots nothing is done."""
+    install(pi, "--no-reboot")
+    assert (pi.path / "dev/cairn/root-b").readlink() == Path("../mmcblk0p3")
+    pi.write("sys/devices/mmcblk0/mmcblk0p3/uevent", "PARTNAME=other\n")
+    assert "were not found on the system's disk" in install(pi, status=1)
+
+
+# -- the network -------------------------------------------------------------------------
+
+URL = "https://example.org/cairn/"
+
+
+@pytest.mark.parametrize(
+    ("records", "by"),
+    [
+        ("network on\n", ""),
+        ("network outbound\nprivate listen\n", ""),
+        ("network on\nprivate mdns page\n", ""),
+        ("network on\ntor 1\nprivate tor\n", "socks5h://127.0.0.1:9050"),
+        ("network on\ntor only\nlock 1\n", "socks5h://127.0.0.1:9050"),
+        ("network on\noption - proxy=192.168.1.60:9050\nprivate proxy\n", "socks5h://192.168.1.60:9050"),
+        ("network off\nlock 1\n", None),
+        ("network off\ntor 1\n", None),
+        ("network on\nprivate onlynet\noption - onlynet=ipv6\n", None),
+        ("network on\nprivate connect\n", None),
+        ("network on\nprivate onion\noption - onion=192.168.1.60:9050\n", None),
+        ("network on\noption - proxy=192.168.1.60:9050=onion\nprivate proxy\n", None),
+        ("network on\noption - proxy=unix:/run/x\nprivate proxy\n", None),
+        ("network on\noption - proxy=1.2.3.4:1\noption main proxy=5.6.7.8:1\n", None),
+        ("network on\nprivate somethingnew\n", None),
+        ("", None),
+    ],
+)
+def test_way_of_a_download(pi: UpdateNode, records: str, by: str | None) -> None:
+    """Through Tor or the owner's proxy; where neither can be told, not at all."""
+    pi.file(pi.bundle("2.0.0"), "served")
+    pi.write("run/cairn/node-conf.records", records)
+    url = URL + "c.raucb"
+    install(pi, "--no-reboot", url, status=0 if by is not None else 1)
+    asked = pi.read("asked")
+    assert asked == ("" if by is None else f"install {url} by {by}\n")
+
+
+def test_onion_address(pi: UpdateNode) -> None:
+    """It is of no use without Tor, and asking the name server for it would tell."""
+    pi.write("run/cairn/node-conf.records", "network on\n")
+    assert "needs tor=" in install(pi, "http://abc.onion/c.raucb", status=1)
+    assert pi.read("asked") == ""
+
+
+def records(node: UpdateNode, mode: str, url: str = URL) -> None:
+    """What node.conf says of updates."""
+    text = f"network on\nupdate {mode}\n" + (f"updateurl {url}\n" if url else "")
+    node.write("run/cairn/node-conf.records", text)
+
+
+def test_notify(node: UpdateNode) -> None:
+    """The screen says what there is; nothing is written."""
+    node.file(node.bundle("2.0.0"), "served")
+    records(node, "notify")
+    assert "reboot" not in node.run("cairn-update", "--window").splitlines()
+    assert node.read("asked") == f"info {URL}cairn-{node.board}.raucb by \n"
+    assert "Version 2.0.0 is there (1.0.0 runs)" in node.screen()
+    assert node.slots("get-primary") == "a"
+
+
+def test_auto(node: UpdateNode) -> None:
+    """Installed and tried without anybody."""
+    node.file(node.bundle("2.0.0"), "served")
+    records(node, "auto")
+    assert node.restarted(node.run("cairn-update", "--window")).version == "2.0.0"
+
+
+@pytest.mark.parametrize("mode", ["auto", "notify"])
+@pytest.mark.parametrize("version", ["1.0.0", "0.9", "1.0.0-rc1"])
+def test_nothing_newer(pi: UpdateNode, mode: str, version: str) -> None:
+    """No word, no write."""
+    pi.file(pi.bundle(version), "served")
+    records(pi, mode)
+    assert pi.run("cairn-update", "--window") == ""
+    assert pi.screen() == ""
+
+
+@pytest.mark.parametrize(("mode", "url"), [("off", URL), ("notify", ""), ("auto", ""), ("", URL)])
+def test_nobody_is_asked(pi: UpdateNode, mode: str, url: str) -> None:
+    """With update=off, without an address, and where node.conf was not read."""
+    records(pi, mode, url)
+    pi.run("cairn-update", "--window")
+    (pi.path / "run/cairn/node-conf.records").unlink()
+    pi.run("cairn-update", "--window")
+    assert pi.read("asked") == ""
+
+
+def test_unsigned_at_the_address(pi: UpdateNode) -> None:
+    """It is said, as an update that does not come is one that the owner waits for."""
+    bundle = pi.bundle("2.0.0")
+    (bundle / "signed").unlink()
+    pi.file(bundle, "served")
+    records(pi, "auto")
+    pi.run("cairn-update", "--window")
+    assert "not signed for this node" in pi.screen()
+
+
+def test_auto_makes_no_exceptions(pi: UpdateNode) -> None:
+    """A new data format is the owner's decision."""
+    pi.file(pi.bundle("2.0.0", "b", data_format="2", data_reads="1"), "served")
+    records(pi, "auto")
+    pi.run("cairn-update", "--window", status=1)
+    assert "no way back" in pi.screen()
+    assert pi.slots("get-primary") == "a"
+
+
+def test_check(pi: UpdateNode) -> None:
+    """Prints, and changes nothing."""
+    pi.file(pi.bundle("2.0.0"), "served")
+    records(pi, "off")
+    assert "version 2.0.0, newer" in pi.run("node-update", "check")
+    assert "version 2.0.0" in pi.run("node-update", "check", "https://example.org/x.raucb")
+    records(pi, "off", "")
+    assert "no updateurl=" in pi.run("node-update", "check")
+    assert pi.screen() == ""
+
+
+# -- the trial ------------------------------------------------------------------------------
+
+
+def falls_back(node: UpdateNode, said: str, words: str) -> None:
+    """The trial ends, the old version runs and says why."""
+    assert words in said
+    assert node.restarted(said).version == "1.0.0"
+    node.trial()
+    assert "Version 2.0.0 did not stay" in node.screen()
+    assert words in node.screen()
+    node.run("node-update", "status")
+    assert node.cut().version == "1.0.0"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("failed-units", "cairn-page.service loaded failed failed x\n", "cairn-page.service"),
+        ("state", "maintenance\n", "emergency mode"),
+        ("state", "starting\n", "boot was not complete"),
+        ("rpc", "1 0 Loading block index\n", "did not answer"),
+        ("rpc", "0 999\n", "has block 999, and had 1000 before"),
+        ("run/cairn/bitcoind.hold", "", "held back"),
+    ],
+)
+def test_bad_trial(node: UpdateNode, name: str, text: str, words: str) -> None:
+    """Each reason, and where it is shown."""
+    on_trial(node)
+    node.write(name, text)
+    said = node.trial()
+    if not name.startswith("run/"):
+        node.make_tools()
+    assert words in node.read("dev/tty1")
+    falls_back(node, said, words)
+
+
+def test_data_partition_not_mounted(node: UpdateNode) -> None:
+    """Nothing is written below /var then, which is the root file system's."""
+    on_trial(node)
+    before = node.read("var/lib/cairn/update/trial")
+    node.write("proc/mounts", "/dev/root / erofs ro 0 0\n")
+    said = node.trial()
+    assert "data partition was not mounted" in said
+    assert node.read("var/lib/cairn/update/trial") == before
+    assert node.restarted(said).version == "1.0.0"
+    node.trial()
+    assert "it did not come up" in node.screen()
+
+
+def test_on_its_way(node: UpdateNode) -> None:
+    """Below the height of before, but growing: waits, and then it is good."""
+    on_trial(node)
+    node.write("rpc", "0 900\n")
+    program(
+        node.tools / "sleep",
+        f"""read -r s h <{node.path}/rpc; echo "$s $((h + 50))" >{node.path}/rpc
+        awk '{{ $1 += 5; print }}' {node.path}/proc/uptime >{node.path}/uptime.new
+        mv {node.path}/uptime.new {node.path}/proc/uptime""",
+    )
+    node.trial(CAIRN_TRIAL_TIME="6000")
+    assert node.cut().version == "2.0.0"
+
+
+def test_short_of_the_tip_when_the_time_is_up(node: UpdateNode) -> None:
+    """Good if it grew during the trial."""
+    on_trial(node)
+    node.write("rpc", "0 100\n")
+    clock = f"{node.path}/proc/uptime"
+    program(
+        node.tools / "sleep",
+        f"""read -r s h <{node.path}/rpc; echo "$s $((h + 1))" >{node.path}/rpc
+        awk '{{ $1 += 60; print }}' {clock} >{clock}.new; mv {clock}.new {clock}""",
+    )
+    node.trial(CAIRN_TRIAL_TIME="5600", CAIRN_TRIAL_LONGEST="10800")
+    assert node.cut().version == "2.0.0"
+
+
+def test_progress_gets_more_time_but_not_for_ever(pi: UpdateNode) -> None:
+    """bitcoind that goes on verifying has until the longest time; one that stands still ten minutes."""
+    on_trial(pi)
+    clock = f"{pi.path}/proc/uptime"
+    moving = f'echo "1 0 Verifying $(cut -d. -f1 {clock})" >{pi.path}/rpc'
+    for doing, least, most in ((moving, 10800, 10900), ("", 5600, 6300)):
+        pi.write("proc/uptime", "5000.00 1\n")
+        pi.write("rpc", "1 0 Verifying\n")
+        program(
+            pi.tools / "sleep",
+            f"{doing}\nawk '{{ $1 += 60; print }}' {clock} >{clock}.new; mv {clock}.new {clock}",
+        )
+        pi.trial(CAIRN_TRIAL_TIME="5000", CAIRN_TRIAL_LONGEST="10800")
+        assert least <= float(pi.read("proc/uptime").split()[0]) <= most
+
+
+def test_shutdown_during_a_trial(node: UpdateNode) -> None:
+    """By the owner: no verdict, no reboot; the old version comes, and it counts as a failure."""
+    on_trial(node)
+    node.write("state", "stopping\n")
+    assert "reboot" not in node.trial().splitlines()
+    node.write("state", "running\n")
+    assert node.cut().version == "1.0.0"
+    node.trial()
+    assert "2.0.0 1\n" in node.read("var/lib/cairn/update/failed")
+
+
+def test_script_that_ends_in_an_error(node: UpdateNode) -> None:
+    """Only during a trial, and only if it was an error."""
+    assert node.run("cairn-trial", "--ended", SERVICE_RESULT="signal") == ""
+    on_trial(node)
+    assert node.run("cairn-trial", "--ended", SERVICE_RESULT="success") == ""
+    said = node.run("cairn-trial", "--ended", SERVICE_RESULT="signal")
+    assert node.restarted(said).version == "1.0.0"
+
+
+def test_three_failures(node: UpdateNode) -> None:
+    """Then nothing tries it by itself, and the owner's word does; success forgets them."""
+    for count in (1, 2, 3):
+        assert node.restarted(install(node)).version == "2.0.0"
+        assert node.cut().version == "1.0.0"
+        node.trial()
+        assert f"2.0.0 {count}\n" in node.read("var/lib/cairn/update/failed")
+    assert "failed three times" in node.screen()
+    assert "failed      2.0.0, 3 times" in node.run("node-update", "status")
+    assert "has failed three times" in install(node, status=1)
+    node.file(node.bundle("2.0.0"), "served")
+    records(node, "auto")
+    assert "reboot" not in node.run("cairn-update", "--window")
+    node.file(node.bundle("2.0.1"), "served")
+    assert "reboot" in node.run("cairn-update", "--window")
+    node.boot_folder.joinpath("tryboot.txt").unlink(missing_ok=True)
+    if node.slots("get-primary") == "b":
+        node.slots("set-primary", "a")
+    assert node.restarted(install(node, "--again")).version == "2.0.0"
+    node.trial()
+    assert node.read("var/lib/cairn/update/failed") == ""
+
+
+def test_first_boots_of_a_card(node: UpdateNode) -> None:
+    """Good as soon as it works; a failing unit starts no loop."""
+    if node.board == "rpi5":
+        (node.boot_folder / "slot-a/good").unlink()
+    else:
+        entries = node.boot_folder / "loader/entries"
+        (entries / "cairn-a.conf").rename(entries / "cairn-a+3.conf")
+    node.boot()
+    node.write("failed-units", "x.service loaded failed failed x\n")
+    assert "reboot" not in node.trial()
+    node.slots("committed", status=1)
+    node.write("failed-units", "")
+    node.trial()
+    node.slots("committed")
+    assert node.screen() == ""
+
+
+def test_rollback_and_its_data(node: UpdateNode) -> None:
+    """Not to a version that cannot read what the newer one has written."""
+    on_trial(node)
+    node.write("usr/share/cairn/data-format", "data-format=2\ndata-reads=1\n")
+    node.trial()
+    assert node.read("var/lib/cairn/update/data-format") == "data-format=2\n"
+    said = node.run("node-update", "rollback", status=1)
+    assert "cannot read the data" in said
+    assert node.cut().version == "2.0.0"
+
+
+def test_node_conf_of_before(node: UpdateNode) -> None:
+    """Kept at the installation, and put back on request only."""
+    on_trial(node)
+    node.trial()
+    kept = node.path / "var/lib/cairn/update/node.conf"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    node.write("boot/node.conf", "hostname=attic\nkey-of-2.0=1\n")
+    assert node.restarted(node.run("node-update", "rollback")).version == "1.0.0"
+    assert "key-of-2.0" in node.read("boot/node.conf")
+    node.trial()
+    node.run("node-update", "rollback", "--node-conf", "--no-reboot")
+    assert node.read("boot/node.conf") == "hostname=attic\n"
+
+
+# -- a USB stick ------------------------------------------------------------------------------
+
+
+def plug(node: UpdateNode, *versions: str, board: str = "") -> None:
+    """A stick with a bundle of each version in its root; none: no stick."""
+    shutil.rmtree(node.path / "stick", ignore_errors=True)
+    folder = node.path / "sys/devices/pci/usb1/sda/sda1"
+    link = node.path / "sys/class/block/sda1"
+    link.unlink(missing_ok=True)
+    program(
+        node.tools / "udevadm",
+        "case $* in *sda1*) echo ID_FS_TYPE=vfat ;; esac",
+    )
+    program(
+        node.tools / "mount",
+        f"for point; do :; done; rmdir $point && ln -s {node.path}/stick $point",
+    )
+    program(node.tools / "umount", '[ ! -L "$1" ] || rm "$1"')
+    if not versions:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(folder)
+    for version in versions:
+        bundle = node.bundle(version, f"stick-{version}")
+        if board:
+            (bundle / "signed").write_text(f"cairn-{board}\n")
+        node.file(bundle, f"stick/cairn-{version}.raucb")
+
+
+def test_stick(node: UpdateNode) -> None:
+    """Offered; after a restart with it installed, but not in the first ten minutes."""
+    plug(node, "2.0.0", "1.5.0")
+    assert "reboot" not in node.run("cairn-update", "--stick").splitlines()
+    assert "has version 2.0.0 (1.0.0 runs)" in node.screen()
+    node.run("cairn-update", "--stick")
+    assert node.slots("get-primary") == "a", "the same boot"
+    assert node.cut().version == "1.0.0"
+    node.write("proc/uptime", "60.0 1\n")
+    assert "in a few minutes" in node.run("cairn-update", "--stick")
+    assert node.slots("get-primary") == "a"
+    node.write("proc/uptime", "660.0 1\n")
+    assert node.restarted(node.run("cairn-update", "--stick")).version == "2.0.0"
+    node.trial()
+    # It is still plugged in: no loop.
+    node.run("cairn-update", "--stick")
+    assert node.slots("get-primary") == "b"
+
+
+def test_stick_is_pulled(pi: UpdateNode) -> None:
+    """An offer is forgotten when the stick has gone."""
+    plug(pi, "2.0.0")
+    pi.run("cairn-update", "--stick")
+    plug(pi)
+    pi.cut()
+    pi.run("cairn-update", "--stick")
+    plug(pi, "2.0.0")
+    pi.cut()
+    pi.run("cairn-update", "--stick")
+    assert "leave the stick in and restart" in pi.screen()
+    assert pi.slots("get-primary") == "a"
+
+
+def test_stick_of_others(pi: UpdateNode) -> None:
+    """Another board's, an older version, links, and files that are no bundles."""
+    plug(pi, "2.0.0", board="x86_64")
+    assert pi.run("cairn-update", "--stick") == ""
+    plug(pi, "0.9")
+    assert "not installed by itself" in " ".join(pi.run("cairn-update", "--stick").split())
+    plug(pi, "2.0.0")
+    (pi.path / "stick/cairn-2.0.0.raucb").rename(pi.path / "stick/x.bin")
+    (pi.path / "stick/cairn-x.raucb").symlink_to("x.bin")
+    pi.write("stick/cairn-y.raucb", "/nowhere\n")
+    assert pi.run("cairn-update", "--stick").count("Version") == 0
+
+
+# -- power cuts -----------------------------------------------------------------------------
+
+
+def update_to_its_end(node: UpdateNode, version: str, cut: str = "") -> Started:
+    """Installs, tries and keeps; with ``cut`` the power fails at that step of it."""
+    bundle = node.file(node.bundle(version))
+    said = node.run("node-update", "install", bundle, status=None)
+    started = node.cut() if cut == "install" else node.restarted(said)
+    said = node.run("cairn-trial", "--pause", "0", status=None)
+    if cut:
+        return node.cut()
+    return started
+
+
+def steps(node: UpdateNode) -> int:
+    """How many commands an update has, from the owner's command to the end of the trial."""
+    node.cut_before(0)
+    update_to_its_end(node, "2.0.0")
+    assert node.slots("get-current") == "b"
+    return int(node.read("count"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("board", BOARDS)
+def test_power_cuts(board: str, tmp_path: Path) -> None:
+    """Before each command of a whole update: one of the two versions boots, and both its halves.
+
+    After it the same update succeeds. The kernel's order of writes is not seen here, only the
+    scripts'.
+    """
+    number = steps(UpdateNode(tmp_path / "count", board))
+    assert number > 60
+    seen: set[str] = set()
+    for at in range(1, number + 1):
+        node = UpdateNode(tmp_path / f"cut{at}", board)
+        node.cut_before(at)
+        said = node.run("node-update", "install", node.file(node.bundle("2.0.0")), status=None)
+        if int(node.read("count")) < at:
+            node.restarted(said)
+            node.run("cairn-trial", "--pause", "0", status=None)
+        assert int(node.read("count")) >= at
+        for name in ("awk", "cat", "chmod", "cmp", "cp", "head", "mkdir", "mv", "rm"):
+            (node.tools / name).unlink()
+        for name in ("rmdir", "sed", "sync"):
+            (node.tools / name).unlink()
+        started = node.cut()
+        seen.add(started.version)
+        assert started.version in {"1.0.0", "2.0.0"}, at
+        # The boot after it, whichever slot it is in, and the next restart
+        said = node.trial()
+        node.cut() if "\nreboot" not in f"\n{said}" else node.restarted(said)
+        node.trial()
+        node.slots("committed")
+        if node.slots("get-current") == "a":
+            said = node.run("node-update", "install", "--again", node.file(node.bundle("2.0.0")))
+            assert node.restarted(said).version == "2.0.0"
+            node.trial()
+        assert node.cut().version == "2.0.0", at
+        shutil.rmtree(node.path)
+    assert seen == {"1.0.0", "2.0.0"}
+
+
+def test_some_power_cuts(node: UpdateNode, tmp_path: Path) -> None:
+    """The same at a few places, chosen by a seed that the test prints."""
+    seed = random.SystemRandom().randrange(10**6)
+    print(f"seed {seed}")
+    chosen = random.Random(seed)
+    for at in (chosen.randrange(1, 60) for _ in range(3)):
+        twin = UpdateNode(tmp_path / f"cut{at}-{chosen.random()}", node.board)
+        twin.cut_before(at)
+        twin.run("node-update", "install", twin.file(twin.bundle("2.0.0")), status=None)
+        twin.no_cut()
+        assert twin.cut().version in {"1.0.0", "2.0.0"}
+
+
+def test_rewriting_in_place_would_be_noticed(pi: UpdateNode) -> None:
+    """The negative control: a config.txt that is truncated first and then written."""
+    on_trial(pi)
+    (pi.boot_folder / "config.txt").write_text("")
+    with pytest.raises(AssertionError, match="no kernel"):
+        pi.cut()

@@ -9,7 +9,6 @@ src/install.c: pre-install handler, slot bad, image, slot hook, slot primary).
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -296,38 +295,25 @@ class UpdateNode:
     # -- power cuts ----------------------------------------------------------------------
 
     def cut_before(self, number: int) -> None:
-        """The next run of a script ends, with all its children, before its command ``number``."""
-        self.write("count", "0\n")
+        """The next run of a script ends, with all its children, before its command ``number``.
+
+        0: never. Those of a pipe count in any order.
+        """
+        (self.path / "count").unlink(missing_ok=True)
         for name in COUNTED:
-            real = shutil.which(name)
             program(
                 self.tools / name,
-                f"""read -r n <{self.path}/count; n=$((n + 1)); echo $n >{self.path}/count
-                [ $n != {number} ] || kill -9 0
-                exec {real} "$@" """,
+                f"""echo >>{self.path}/count
+                n=$(/usr/bin/wc -l <{self.path}/count)
+                [ {number} = 0 ] || [ $n -lt {number} ] || kill -9 0
+                exec {shutil.which(name)} "$@" """,
             )
 
     def no_cut(self) -> int:
         """Takes that back; how many commands were begun?"""
         for name in COUNTED:
             (self.tools / name).unlink()
-        return int(self.read("count"))
-
-    def copy(self, path: Path) -> UpdateNode:
-        """The same node in another folder."""
-        subprocess.run(["cp", "-a", str(self.path), str(path)], check=True)
-        twin = object.__new__(UpdateNode)
-        twin.__dict__.update(self.__dict__)
-        twin.path, twin.boot_folder, twin.tools = path, path / "boot", path / "bin"
-        twin.firmware = PiFirmware(twin.boot_folder)
-        twin.firmware.tryboot = self.firmware.tryboot
-        for link in (path / "sys").rglob("*"):
-            if link.is_symlink():
-                target = Path(os.readlink(link))
-                link.unlink()
-                link.symlink_to(path / target.relative_to(self.path))
-        twin.make_tools()
-        return twin
+        return len(self.read("count"))
 
 
 def version_of(text: str, lines: int) -> str:

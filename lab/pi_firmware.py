@@ -1,24 +1,27 @@
 """The Raspberry Pi 5's boot loader, as far as it chooses what boots from a boot partition.
 
-It reads config.txt, or for one boot tryboot.txt, and says which kernel, device tree and command line
-it would start. Nothing of it was tried on a board; each rule names where it is from. ``DOC`` is
-Raspberry Pi's documentation (repository raspberrypi/documentation, documentation/asciidoc/computers).
+It reads config.txt, or for one boot tryboot.txt, and says which kernel, device tree and command
+line it would start. Nothing of it was tried on a board; each rule names where it is from. ``DOC``
+is Raspberry Pi's documentation (repository raspberrypi/documentation,
+documentation/asciidoc/computers).
 
-- One-shot flag: "a one-shot flag which, if set, is cleared but causes tryboot.txt to be loaded instead
-  of config.txt", and "since the flag is cleared before starting the firmware, a crash or reset will
-  cause the original config.txt file to be loaded" (DOC raspberry-pi/bootflow-eeprom.adoc). It is set
-  by a restart whose argument has the word tryboot (patches/linux/0009), and a board without power
-  forgets it, as it is a bit of a register (raspberrypi/linux, raspberrypi-firmware.h).
+- One-shot flag: "a one-shot flag which, if set, is cleared but causes tryboot.txt to be loaded
+  instead of config.txt", and "since the flag is cleared before starting the firmware, a crash or
+  reset will cause the original config.txt file to be loaded" (DOC
+  raspberry-pi/bootflow-eeprom.adoc). It is set by a restart whose argument has the word tryboot
+  (patches/linux/0009), and a board without power forgets it, as it is a bit of a register
+  (raspberrypi/linux, raspberrypi-firmware.h).
 - Lines: ``property=value``, comments begin with #, at most 98 characters count, and later lines
-  override earlier ones (DOC config_txt/what_is_config_txt.adoc). ``include`` is not there in the boot
-  loader of the EEPROM (the same).
-- Filters: [all] ends all others, [none] lets nothing through, [tryboot] is true when the flag was set,
-  [pi5] on a Raspberry Pi 5 (DOC config_txt/conditional.adoc). Filters of different kinds combine.
-- os_prefix stands in front of the names of kernel, device tree, initramfs and cmdline.txt; "unless the
-  expected kernel and .dtb can be found at the new location/name, the prefix is ignored"; an absolute
-  name has no prefix (DOC config_txt/boot.adoc).
-- Without a kernel nothing is started. The boot loader then goes on with the next disk, which for us is
-  the end (DOC raspberry-pi/bootflow-eeprom.adoc: "Failure - continue").
+  override earlier ones (DOC config_txt/what_is_config_txt.adoc). ``include`` is not there in the
+  boot loader of the EEPROM (the same).
+- Filters: [all] ends all others, [none] lets nothing through, [tryboot] is true when the flag was
+  set, [pi5] on a Raspberry Pi 5 (DOC config_txt/conditional.adoc). Filters of different kinds
+  combine.
+- os_prefix stands in front of the names of kernel, device tree, initramfs and cmdline.txt; "unless
+  the expected kernel and .dtb can be found at the new location/name, the prefix is ignored"; an
+  absolute name has no prefix (DOC config_txt/boot.adoc).
+- Without a kernel nothing is started. The boot loader then goes on with the next disk, which for us
+  is the end (DOC raspberry-pi/bootflow-eeprom.adoc: "Failure - continue").
 """
 
 from __future__ import annotations
@@ -96,7 +99,7 @@ class PiFirmware:
         found: dict[str, str] = {}
         filters: dict[str, bool] = {}
         for line in text.replace("\r", "").split("\n"):
-            line = line[:LINE_MAX].strip()  # noqa: PLW2901
+            line = line[:LINE_MAX].strip()
             if not line or line.startswith("#"):
                 continue
             if line.startswith("[") and line.endswith("]"):

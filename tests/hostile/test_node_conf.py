@@ -34,7 +34,9 @@ TABLE = {
 }
 DENIED = {name for name, row in TABLE.items() if "deny" in row[4] or row[4].startswith("own:")}
 COUNT, SEED = 3000, 21
-OWN = re.compile(r"^\s*(hostname|sshkey|ip|gateway|dns|filesystem|datadisk|erase|mdns|page|update|updateurl)\s*=")
+OWN = re.compile(
+    r"^\s*(hostname|sshkey|ip|gateway|dns|filesystem|datadisk|erase|mdns|page|update|updateurl)\s*="
+)
 
 # wish: lines of which one is taken
 PRIVATE = [

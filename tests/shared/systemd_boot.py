@@ -1,4 +1,4 @@
-"""systemd-boot, as far as it chooses an entry and counts its tries (systemd 262, src/boot/boot.c)."""
+"""systemd-boot, as far as it chooses an entry and counts its tries (systemd 262, boot.c)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Entry:
     values: dict[str, str]
 
     def order(self) -> tuple[bool, str, list[int], str, int, int]:
-        """boot_entry_compare(): without tries left last, then sort-key, version and name downwards."""
+        """boot_entry_compare(): without tries left last; sort-key; version and name downwards."""
         number = [-int(part) for part in re.findall(r"\d+", self.values.get("version", ""))]
         name = "".join(chr(0x10FFFF - ord(letter)) for letter in self.name)
         left = 0 if self.left is None else -self.left

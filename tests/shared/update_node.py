@@ -231,7 +231,9 @@ class UpdateNode:
         self.write("proc/mounts", "/dev/mmcblk0p4 /var ext4 rw,noatime 0 0\n")
         number = {"a": 2, "b": 3}[slot]
         self.write("proc/self/mountinfo", f"1 0 179:{number} / / ro - erofs /dev/root ro\n")
-        started = Started(slot, version_of(kernel, 20), version_of(self.read(f"dev/root.{slot}"), 50))
+        started = Started(
+            slot, version_of(kernel, 20), version_of(self.read(f"dev/root.{slot}"), 50)
+        )
         self.write("usr/lib/os-release", f"VERSION_ID={started.root}\nVARIANT_ID={self.board}\n")
         return started
 

@@ -1,4 +1,4 @@
-"""cairn-boot-slot and cairn-boot-files: which slot boots, in all states, and after each power cut."""
+"""cairn-boot-slot and cairn-boot-files: which slot boots, in each state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def install(node: UpdateNode, version: str = "2.0.0") -> None:
 
 def states(node: UpdateNode) -> tuple[str, str, str]:
     """Primary slot, and whether a and b may boot."""
-    return node.slots("get-primary"), *(node.slots("get-state", slot) for slot in "ab")
+    a, b = (node.slots("get-state", slot) for slot in "ab")
+    return node.slots("get-primary"), a, b
 
 
 def test_as_flashed(node: UpdateNode) -> None:
@@ -246,7 +247,7 @@ def test_links_and_folders(node: UpdateNode) -> None:
 
 def test_full_boot_partition(node: UpdateNode) -> None:
     """Said in KiB, before anything is written."""
-    from tests.shared.commands import program  # noqa: PLC0415
+    from tests.shared.commands import program
 
     program(node.tools / "df", "echo head; echo x 262144 262044 100 99% /boot")
     assert "has 100 KiB left" in files(node, node.bundle("2.0.0"))
@@ -258,7 +259,7 @@ def test_full_boot_partition(node: UpdateNode) -> None:
 
 
 def test_left_beside(node: UpdateNode) -> None:
-    """A temporary file with other content goes; one with the same stays, as it may share clusters."""
+    """A temporary file with other content goes; one with the same may share clusters, and stays."""
     target = "config.txt" if node.board == "rpi5" else "loader/entries/cairn-b.conf"
     install(node)
     node.restarted(node.slots("reboot"))

@@ -1,4 +1,4 @@
-"""Real bundles and a real RAUC: what support/bundle makes is what a node installs, and what it refuses.
+"""Real bundles and a real RAUC: what support/bundle makes, a node installs; and what it refuses.
 
 RAUC is this machine's (support/host-packages.txt), on loop devices in a mount namespace. Where the
 kernel has no device mapper, a bundle of format `verity` can be made and its signature checked, but
@@ -105,9 +105,7 @@ def images(folder: Path, board: str, version: str = "2.0.0", **release: str) -> 
     return folder
 
 
-def bundle(
-    tmp_path: Path, board: str, signer: dict[str, str], plain: bool, **release: str
-) -> Path:
+def bundle(tmp_path: Path, board: str, signer: dict[str, str], plain: bool, **release: str) -> Path:
     """A bundle by support/bundle; ``plain``: of that format."""
     out = tmp_path / "cairn.raucb"
     env = {**os.environ, **signer, "HOME": str(tmp_path)}
@@ -233,7 +231,7 @@ def test_refused_by_rauc(stage: Path, tmp_path: Path, signer: dict[str, str], wh
 
 @pytest.mark.slow
 def test_expired(stage: Path, tmp_path: Path) -> None:
-    """The signer's certificate ends between the making and the installing; the authority's does not."""
+    """The signer's certificate ends before the installation; the authority's does not."""
     by = keys(tmp_path / "old")
     shutil.copy(by["CAIRN_KEYRING"], stage / "keyring.pem")
     folder = Path(by["CAIRN_BUNDLE_CERT"]).parent

@@ -1,4 +1,4 @@
-"""Updates from end to end: node-update, the trial and its outcome, the stick, the window, power cuts.
+"""Updates from end to end: node-update, the trial and its outcome, stick, window, power cuts.
 
 The node, its RAUC and its boot loader: tests/shared/update_node.py.
 """
@@ -239,7 +239,10 @@ URL = "https://example.org/cairn/"
         ("network on\nprivate mdns page\n", ""),
         ("network on\ntor 1\nprivate tor\n", "socks5h://127.0.0.1:9050"),
         ("network on\ntor only\nlock 1\n", "socks5h://127.0.0.1:9050"),
-        ("network on\noption - proxy=192.168.1.60:9050\nprivate proxy\n", "socks5h://192.168.1.60:9050"),
+        (
+            "network on\noption - proxy=192.168.1.60:9050\nprivate proxy\n",
+            "socks5h://192.168.1.60:9050",
+        ),
         ("network off\nlock 1\n", None),
         ("network off\ntor 1\n", None),
         ("network on\nprivate onlynet\noption - onlynet=ipv6\n", None),
@@ -420,7 +423,7 @@ def test_short_of_the_tip_when_the_time_is_up(node: UpdateNode) -> None:
 
 
 def test_progress_gets_more_time_but_not_for_ever(pi: UpdateNode) -> None:
-    """bitcoind that goes on verifying has until the longest time; one that stands still ten minutes."""
+    """bitcoind that verifies has until the longest time; one that stands still ten minutes."""
     on_trial(pi)
     clock = f"{pi.path}/proc/uptime"
     moving = f'echo "1 0 Verifying $(cut -d. -f1 {clock})" >{pi.path}/rpc'

@@ -6,6 +6,7 @@
 
 # loader_slot FILE: the slot that it names, the last line counts; fails without one
 loader_slot() {
+	# shellcheck disable=SC2002 # the shell's own word on a missing file cannot be left out
 	named=$(cat "$boot/$1" 2>/dev/null | tr -d '\r' |
 		sed -n 's/^os_prefix=slot-\([ab]\)\/$/\1/p' | tail -n 1)
 	[ -n "$named" ] && echo "$named"
@@ -40,7 +41,8 @@ loader_forget_tries() {
 	[ "$(loader_slot tryboot.txt)" != "$1" ] || fat_remove "$boot/tryboot.txt"
 }
 
-# The mark first: a power cut before config.txt is in place leaves the old slot as the one that boots.
+# The mark first: a power cut before config.txt is in place leaves the old slot as the one that
+# boots.
 loader_good() {
 	[ -f "$boot/slot-$1/good" ] || fat_put "$boot/slot-$1/good" </dev/null || return 1
 	if [ "$(loader_slot config.txt)" != "$1" ]; then

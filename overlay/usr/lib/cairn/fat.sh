@@ -1,6 +1,6 @@
 # shellcheck shell=sh
-# Writes to the boot partition, which is FAT and has no journal. Sourced; a FILE or FOLDER is a whole
-# path. The three rules and their reasons: docs/design/update.md.
+# Writes to the boot partition, which is FAT and has no journal. Sourced; a FILE or FOLDER is a
+# whole path. The three rules and their reasons: docs/design/update.md.
 #   fat_begin ROOT, fat_end ROOT  mounts /boot for writing, and for reading only; with a ROOT, which
 #                                 is a test's, nothing is mounted
 #   fat_tidy FILE                 removes what a power cut left beside FILE

@@ -1,6 +1,8 @@
 # shellcheck shell=sh disable=SC2034,SC2154 # root and here are set by who sources it
 # What cairn-update, cairn-trial, cairn-update-allowed and node-update share. Sourced; root is the
-# prefix of all paths, here the folder of Cairn's scripts. docs/design/update.md has the whole.
+# prefix of all paths, here the folder of Cairn's scripts. docs/design/update.md has the whole. RAUC
+# mounts bundles at /run/cairn/rauc and keeps /var/lib/cairn/update/rauc.status
+# (board/common/rauc.conf).
 update_state=$root/var/lib/cairn/update
 update_slots=$here/cairn-boot-slot
 
@@ -15,7 +17,9 @@ update_version() {
 }
 
 # update_board: the name of the board that this image is for
-update_board() { sed -n 's/^VARIANT_ID="\{0,1\}\([^"]*\)"\{0,1\}$/\1/p' "$root/usr/lib/os-release"; }
+update_board() {
+	sed -n 's/^VARIANT_ID="\{0,1\}\([^"]*\)"\{0,1\}$/\1/p' "$root/usr/lib/os-release" | head -n 1
+}
 
 # update_compare A B: prints older, same or newer, as A is to B. Parts are between . and -; a word
 # counts less than nothing (1.0-rc1 is older than 1.0), numbers by their value.
@@ -25,8 +29,9 @@ update_compare() {
 		{
 			n = split($1, a, /[.~+-]/); m = split($2, b, /[.~+-]/)
 			for (i = 1; i <= (n > m ? n : m); i++) {
-				if (rank(a[i]) != rank(b[i])) { print rank(a[i]) < rank(b[i]) ? "older" : "newer"; exit }
-				if (rank(a[i]) < 0 && a[i] != b[i]) { print a[i] < b[i] ? "older" : "newer"; exit }
+				x = rank(a[i]); y = rank(b[i])
+				if (x == y && x < 0) { x = (a[i] "") > (b[i] ""); y = (a[i] "") < (b[i] "") }
+				if (x != y) { print x < y ? "older" : "newer"; exit }
 			}
 			print "same"
 		}'
@@ -56,8 +61,8 @@ update_lasting() {
 	} 2>/dev/null
 }
 
-# update_trial SLOT PHASE VERSION: notes what is to be tried, and the tip that it has to reach. PHASE:
-# installed, or going from the moment when the restart is asked for.
+# update_trial SLOT PHASE VERSION: notes what is to be tried, and the tip that it has to reach.
+# PHASE: installed, or going from the moment when the restart is asked for.
 update_trial() {
 	answer=$(${NODE_CLI:-node-cli -rpcclienttimeout=60} getblockchaininfo 2>/dev/null) || answer=""
 	height=$(printf '%s\n' "$answer" | sed -n 's/^  "blocks": \([0-9]\{1,9\}\),$/\1/p')
@@ -71,8 +76,8 @@ update_restart() {
 	slot=$(update_value "$update_state/trial" slot)
 	version=$(update_value "$update_state/trial" version)
 	update_trial "$slot" going "$version" ||
-		update_say "The data partition cannot be written, so a failure of version $version would not" \
-			"be remembered; it is tried all the same."
+		update_say "The data partition cannot be written, so a failure of version $version would" \
+			"not be remembered; it is tried all the same."
 	"$update_slots" ${root:+--root "$root"} reboot
 }
 
@@ -126,7 +131,10 @@ update_proxy() {
 		for name in $private; do
 			case $name in
 			chain | mdns | page | listen | bind | whitebind | discover | natpmp | listenonion) ;;
-			*) why="node.conf restricts where the node goes ($name=), and a download would not follow" ;;
+			*)
+				why="node.conf restricts where the node goes ($name=),"
+				why="$why and a download would not follow"
+				;;
 			esac
 		done
 	fi
@@ -161,14 +169,16 @@ update_install() {
 		(umask 077 && update_lasting node.conf <"$root/var/lib/cairn/node.conf") || :
 	printf 'phase=writing\n' | update_lasting trial || :
 	rm -f "$update_state/last"
-	update_say "An update is being written. The version that runs stays as it is; you may pull the plug."
+	update_say "An update is being written. The version that runs stays as it is;" \
+		"you may pull the plug."
 	status=0
 	CAIRN_UPDATE_ALLOW=$2 all_proxy=$proxy ALL_PROXY=$proxy no_proxy='' \
 		${CAIRN_RAUC:-rauc} install "$1" 2>&1 || status=1
 	rmdir "$root/run/cairn/update.running"
 	other=$(update_other)
 	version=$(update_value "$root/boot/slot-$other/release" version)
-	if [ $status != 0 ] || [ "$("$update_slots" ${root:+--root "$root"} get-primary)" != "$other" ]; then
+	armed=$("$update_slots" ${root:+--root "$root"} get-primary) || armed=""
+	if [ $status != 0 ] || [ "$armed" != "$other" ]; then
 		rm -f "$update_state/trial"
 		why=$(head -n 1 "$root/run/cairn/update.why" 2>/dev/null | LC_ALL=C tr -c '\n -~' '?')
 		why=${why:-"it is not signed for this node, is damaged, or could not be read to its end"}
@@ -181,5 +191,8 @@ update_install() {
 
 # update_other: the slot that does not run
 update_other() {
-	if [ "$("$update_slots" ${root:+--root "$root"} get-current)" = a ]; then echo b; else echo a; fi
+	case $("$update_slots" ${root:+--root "$root"} get-current) in
+	a) echo b ;;
+	*) echo a ;;
+	esac
 }

@@ -194,7 +194,7 @@ def test_ends_in_the_middle(node: UpdateNode) -> None:
     [
         ("proc/uptime", "599.9 1\n", "less than 10 minutes ago"),
         ("state", "stopping\n", "being shut down"),
-        ("bitcoind-state", "deactivating\n", "writing its data"),
+        ("bitcoind-state", "deactivating\n", "are being written"),
     ],
 )
 def test_not_now(pi: UpdateNode, name: str, text: str, words: str) -> None:
@@ -365,7 +365,7 @@ def falls_back(node: UpdateNode, said: str, words: str) -> None:
         ("failed-units", "cairn-page.service loaded failed failed x\n", "cairn-page.service"),
         ("state", "maintenance\n", "emergency mode"),
         ("state", "starting\n", "boot was not complete"),
-        ("rpc", "1 0 Loading block index\n", "did not answer"),
+        ("rpc", "1 0 Loading block index\n", "no answer from bitcoind"),
         ("rpc", "0 999\n", "has block 999, and had 1000 before"),
         ("run/cairn/bitcoind.hold", "", "held back"),
     ],

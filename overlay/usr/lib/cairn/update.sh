@@ -92,7 +92,7 @@ update_not_now() {
 		echo "the node is being shut down"
 	elif [ "$(${CAIRN_SYSTEMCTL:-systemctl} show -p ActiveState --value bitcoind.service \
 		2>/dev/null)" = deactivating ]; then
-		echo "bitcoind is writing its data to the disk; try again when it has ended"
+		echo "the data of bitcoind are being written to the disk; try again when that has ended"
 	fi
 }
 
@@ -132,7 +132,7 @@ update_proxy() {
 			case $name in
 			chain | mdns | page | listen | bind | whitebind | discover | natpmp | listenonion) ;;
 			*)
-				why="node.conf restricts where the node goes ($name=),"
+				why="the lines of node.conf restrict where the node goes ($name=),"
 				why="$why and a download would not follow"
 				;;
 			esac

@@ -77,6 +77,7 @@ SUITES = [
     "tune",
     "scripts",
     "datadisk",
+    "update",
     "image",
 ]
 #: Words that codespell takes for misspelt ones: Core's "lates", parts of words in tests and tables.

@@ -36,7 +36,8 @@ from tests.robot.lib.session import Session, decode, poll, session
 Fake = Callable[[str, str], None]
 LIBRARIES = (
     *("CairnVM", "Contents", "Damage", "DataDisks", "Feeder", "Figures", "Files", "Health"),
-    *("Kernel", "Network", "Node", "PowerLoss", "Units", "Wallets"),
+    *("Kernel", "Network", "Node", "PowerLoss", "Units", "Updates"),
+    "Wallets",
 )
 
 

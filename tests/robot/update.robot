@@ -3,7 +3,7 @@ Documentation     Another version of the system: by HTTP, by a USB stick, and wh
 ...               does not work or is not meant for this node. Needs a board's image, and the keys
 ...               that sign its bundles (support/bundle).
 Resource          resources/node.resource
-Library           lib/Updates.py
+Library           ${CURDIR}/lib/Updates.py
 Test Tags         buildroot
 Suite Setup       Start Node With Updates
 Suite Teardown    Run Keywords    Kill VM    AND    Stop Feeder    AND    Stop Serving

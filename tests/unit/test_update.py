@@ -88,7 +88,7 @@ def test_nothing_to_reboot_into(node: UpdateNode) -> None:
     ("words", "status", "sentence"),
     [
         ([], 2, "usage"),
-        (["instal", "x"], 2, "usage"),
+        (["installs", "x"], 2, "usage"),
         (["install"], 2, "which file"),
         (["install", "--downgrde", "x"], 2, "unknown option"),
         (["install", "a", "b"], 2, "not two"),

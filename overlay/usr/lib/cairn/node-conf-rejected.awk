@@ -22,7 +22,7 @@ function reject(nr, line, why,    key, name, body) {
 	gsub(/[^a-z0-9-]/, "", name); sub(/^-+/, "", name)
 	if (index(tolower(line), "reindex")) once_doubt = 1
 	if (index(tolower(line), "datadisk") || resembles(name, "datadisk")) disk_doubt = 1
-	if (tolower(body) ~ /updat|[^ -~\t]/ || resembles(name, "update") || resembles(name, "updateurl"))
+	if (tolower(body) ~ /upda|[^ -~\t]/ || resembles(name, "update") || resembles(name, "updateurl"))
 		update_doubt = update_doubt ? update_doubt : nr
 	if (is(name, "secret")) line = key "=..."
 	if (rejects >= most_rejected) once_doubt = 1

@@ -55,9 +55,9 @@ update_say() {
 
 # update_lasting NAME: standard input becomes that file of ours on the data partition
 update_lasting() {
+	set -- "$update_state" "$1"
 	{
-		mkdir -p "$update_state" && cat >"$update_state/$1.new" && sync "$update_state/$1.new" &&
-			mv "$update_state/$1.new" "$update_state/$1" && sync "$update_state"
+		mkdir -p "$1" && cat >"$1/$2.new" && sync "$1/$2.new" && mv "$1/$2.new" "$1/$2" && sync "$1"
 	} 2>/dev/null
 }
 

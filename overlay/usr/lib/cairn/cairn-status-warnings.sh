@@ -57,6 +57,8 @@ reports() {
 				-e 's,/var/lib/bitcoind/[^ ;,)]*,/var/lib/bitcoind,g' \
 				-e 's/"[^"]*"/(see the screen)/g' "$report"
 			;;
+		# The name of a wallet may be in why bitcoind is held back.
+		update) sed -n -e '/held back/d' -e '/^Version /p' "$report" ;;
 		datadisk | data-format | node-tune) sed 's/"[^"]*"/(see the screen)/g' "$report" ;;
 		esac 2>/dev/null || :
 	done

@@ -1,7 +1,7 @@
 *** Settings ***
-Documentation     Another version of the system: by HTTP, by a USB stick, and what becomes of one that
-...               does not work or is not meant for this node. Needs a board's image, and the keys
-...               that sign its bundles (support/bundle).
+Documentation     Another version of the system: by HTTP, by a USB stick, and what becomes of one
+...               that does not work or is not meant for this node. Needs a board's image, and the
+...               keys that sign its bundles (support/bundle).
 Resource          resources/node.resource
 Library           ${CURDIR}/lib/Updates.py
 Test Tags         buildroot
@@ -21,7 +21,7 @@ Start Node With Updates
     Node Is Up
     Wait For Height    500
     Wait For Node To Be Good
-    ${version}=    Guest    node-update status | sed -n '1s/^running *\\([^ ]*\\).*/\\1/p'
+    ${version}=    Running Version
     Set Suite Variable    ${OLD}    ${version}
 
 Wait For Node To Be Good

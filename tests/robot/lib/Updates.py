@@ -239,6 +239,15 @@ class Updates:
         machine.power_on()
 
     @keyword
+    def running_version(self) -> str:
+        """The version of the guest's system, as node-update says it.
+
+        Example:
+        | ${version}=    Running Version
+        """
+        return session.run("node-update status | sed -n '1s/^running *//p'").split(" ")[0]
+
+    @keyword
     def version_should_be(self, version: str) -> None:
         """Fails unless the guest's root file system is of that version, and so its boot files are.
 

@@ -21,12 +21,15 @@ META = f"""# A board of the tests
 TITLE="the third board"
 ARCH="riscv64"
 HOST_LANE="no"
+BOOT_BACKEND="tryboot"
 ROOT_TYPE="{TYPE}"
 CONSOLE="console=tty0 console=ttySIF0,115200"
 KERNEL="slot-a/kernel"
 BOOT_FILES="
 	Image.gz:slot-a/kernel
-	slot-a/options"
+	slot-a/options
+	slot-a/cmdline
+	slot-a/release"
 QEMU_MACHINE="virt,aclint=on"
 QEMU_CPU="rv64"
 QEMU_ACCEL="auto"
@@ -43,6 +46,8 @@ def repo(tmp_path: Path) -> Path:
     repo = tmp_path / "repo"
     for name in ("support", "board", "buildroot-external", "lab"):
         shutil.copytree(ROOT / name, repo / name)
+    (repo / "overlay/usr/share/cairn").mkdir(parents=True)
+    shutil.copy(ROOT / "overlay/usr/share/cairn/data-format", repo / "overlay/usr/share/cairn")
     for name in ("Makefile", "VERSION"):
         shutil.copy(ROOT / name, repo)
     (repo / "docs/reports").mkdir(parents=True)
@@ -93,7 +98,7 @@ def test_image_and_qemu(repo: Path) -> None:
     files = sorted(
         str(p.relative_to(image.parent / "boot")) for p in image.parent.rglob("boot/*/*")
     )
-    assert files == ["slot-a/kernel", "slot-a/options"]
+    assert files == [f"slot-a/{name}" for name in ("cmdline", "kernel", "options", "release")]
     fake_qemu(repo, "riscv64")
     copy = repo.parent / "disk.img"  # its name does not say which board it is for
     shutil.copy(image, copy)
@@ -201,9 +206,10 @@ def test_boot_file_that_is_missing(repo: Path) -> None:
     binaries = repo / "images"
     binaries.mkdir()
     (binaries / "Image.gz").touch()
+    (binaries / "rootfs.erofs").touch()
     script = str(repo / "board/common/post-image.sh")
     for old, new, words in (
-        ('slot-a/options"', 'slot-a/other"', "board/third/boot.sh wrote no slot-a/other"),
+        ('slot-a/release"', 'slot-a/other"', "board/third/boot.sh wrote no slot-a/other"),
         ("Image.gz:", "Image.xz:", "Buildroot made no Image.xz"),
     ):
         meta.write_text(META.replace(old, new))

@@ -109,7 +109,7 @@ def test_image_and_qemu(repo: Path) -> None:
     ), result.stderr
     common = (repo / "board/common/cmdline").read_text().strip()
     assert words[words.index("-append") + 1] == (
-        f"root=PARTLABEL=root-a {common} console=ttyS0 quiet"
+        f"root=PARTLABEL=root-a rauc.slot=a {common} console=ttyS0 quiet"
     )
     assert "virtio-blk-device,drive=disk0" in words
     left = [
@@ -216,3 +216,20 @@ def test_boot_file_that_is_missing(repo: Path) -> None:
         result = say(repo, script, str(binaries), "third", SOURCE_DATE_EPOCH="0")
         assert result.returncode == 1
         assert words in result.stderr
+
+
+def test_other_slot_in_qemu(repo: Path, tmp_path: Path) -> None:
+    """--slot b boots the files of slot-b; another word is refused."""
+    image = image_of(repo)
+    fake_qemu(repo, "riscv64")
+    boot = f"{image}@@{1 << 20}"
+    assert say(repo, "mmd", "-i", boot, "::slot-b").returncode == 0
+    for name, text in (("kernel", "kernel of b"), ("options", "root=PARTLABEL=root-b")):
+        (tmp_path / name).write_text(text)
+        copied = say(repo, "mcopy", "-i", boot, str(tmp_path / name), f"::slot-b/{name}")
+        assert copied.returncode == 0, copied.stderr
+    qemu = ["support/qemu", "--image", str(image), "--slot"]
+    words = say(repo, *qemu, "b").stdout.splitlines()
+    assert "root-b" in words[words.index("-append") + 1]
+    assert Path(words[words.index("-kernel") + 1]).read_text() == "kernel of b"
+    assert "--slot takes a or b" in say(repo, *qemu, "c").stderr

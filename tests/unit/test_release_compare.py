@@ -22,12 +22,12 @@ def compare(a: Path, b: Path, tools: Path | None = None) -> tuple[int, list[str]
 
 
 def image(tmp_path: Path, name: str, files: dict[str, str], root: dict[str, str]) -> Path:
-    """An image as board/common/genimage.cfg has it, but small, with those files in it."""
+    """An image as board/common makes it, but small, with those files in it."""
     work = tmp_path / f"work-{name}"
     work.mkdir()
-    config = (ROOT / "board/common/genimage.cfg").read_text()
-    config = config.replace("256M", "40M").replace("512M", "1M")
-    (work / "genimage.cfg").write_text(config)
+    for file in ("genimage.cfg", "boot-partition.sh"):
+        text = (ROOT / "board/common" / file).read_text()
+        (work / file).write_text(text.replace("256M", "40M").replace("512M", "1M"))
     for folder, texts in (("files/boot", files), ("root", root)):
         for file, text in texts.items():
             path = work / folder / file
@@ -51,8 +51,10 @@ def image(tmp_path: Path, name: str, files: dict[str, str], root: dict[str, str]
         "SOURCE_DATE_EPOCH": "1700000000",
         "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin",
     }
-    subprocess.run(command, check=True, capture_output=True, env=environment)
-    (tmp_path / name / "boot.vfat").unlink()
+    boot = ["sh", str(work / "boot-partition.sh"), str(work / "files/boot")]
+    boot.append(str(work / "input/boot.vfat"))
+    for words in (boot, command):
+        subprocess.run(words, check=True, capture_output=True, env=environment)
     return tmp_path / name
 
 

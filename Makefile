@@ -33,7 +33,8 @@
 #            BOARD_MAY_WIPE=WORD   gives up its data; make robot says which word it is
 #            VERSION=N.N.N         for release, as in the file VERSION
 #            BOARDS='NAME...'      for release: only these boards, default all
-#            REHEARSE=1            for release: without tag, date and keys; see support/release
+#            REHEARSE=1, UNSIGNED=1  for release: without tag, date and keys, or to compare only;
+#                                  see support/release
 #            MINUTES=N, CUTS=N     for board-report: time under load, default 5, and power cuts,
 #                                  default 0
 MAKEFLAGS += --no-print-directory
@@ -54,7 +55,7 @@ export BUILDROOT FORCE
 # the shell would take spaces, quotes and semicolons in it for its own, and make a dollar sign.
 BOARD_WORDS := BOARD_HOST BOARD_KEY BOARD_POWER BOARD_SERIAL BOARD_FEEDER BOARD_MAY_WIPE
 WORDS := BOARD BOARDS BUILDROOT CORE CORE_REV CUTS DEV DIR ENGINE CHAIN FORCE IMAGE MINUTES ONLY \
-	REHEARSE SEED STATES SUITE VERSION $(BOARD_WORDS)
+	REHEARSE SEED STATES SUITE UNSIGNED VERSION $(BOARD_WORDS)
 $(foreach word,$(WORDS),$(if $(filter-out undefined,$(origin $(word))),\
 	$(eval override $(word) := $$(value $(word)))))
 # Each target exports only its own words; a program of Buildroot's may know one of the others.
@@ -72,6 +73,7 @@ $(foreach word,$(BOARD_WORDS),$(eval robot board-report board-restore: \
 release: override export VERSION := $(VERSION)
 release: override export BOARDS := $(BOARDS)
 release: override export REHEARSE := $(REHEARSE)
+release: override export UNSIGNED := $(UNSIGNED)
 powerloss powerloss-replay: override export SEED := $(SEED)
 powerloss-replay: override export ENGINE := $(ENGINE)
 powerloss-replay: override export CHAIN := $(CHAIN)
@@ -190,8 +192,9 @@ keyword-docs: bootstrap ## page of the Robot keywords, docs/reports/keywords.md
 $(BOARD_NAMES): bootstrap ## the image for TITLE, out/BOARD/cairn-BOARD.img (an hour, 15 GiB)
 	@support/image $@
 
-release: bootstrap ## images, bundles, sums and signature from a clean clone (VERSION=, BOARDS=, REHEARSE=)
-	@.venv/bin/python support/release $${REHEARSE:+--rehearse} --boards "$$BOARDS" -- "$$VERSION"
+release: bootstrap ## images, bundles, sums and signature from a clean clone (VERSION=, BOARDS=)
+	@.venv/bin/python support/release $${REHEARSE:+--rehearse} $${UNSIGNED:+--unsigned} \
+		--boards "$$BOARDS" -- "$$VERSION"
 
 devimage: core ## the development image, out/devimage/cairn-dev.img
 	@support/devimage

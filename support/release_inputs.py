@@ -26,10 +26,11 @@ class ReleaseError(Exception):
 
 @dataclass(frozen=True)
 class Keys:
-    """keyring: certificates that the images trust. bundle_key, bundle_cert: files or PKCS#11 URIs.
+    """What signs, and whom others trust.
 
-    sums_key: an OpenSSH key, or the public half of one that an agent has. signers: whose signatures
-    of the sums users accept.
+    keyring: certificates that the images trust. bundle_key: a file or a PKCS#11 URI. bundle_cert:
+    its certificate. sums_key: an OpenSSH key, or the public half of one that an agent has.
+    signers: whose signatures of the sums users accept.
     """
 
     keyring: Path
@@ -131,7 +132,7 @@ def keys_of(root: Path, environment: Mapping[str, str], rehearsal: bool) -> Keys
     meaning = {
         "CAIRN_KEYRING": "the certificates that the images trust for updates",
         "CAIRN_BUNDLE_KEY": "the key that signs the bundles, a file or a PKCS#11 URI",
-        "CAIRN_BUNDLE_CERT": "the certificate of that key, a file or a PKCS#11 URI",
+        "CAIRN_BUNDLE_CERT": "the file with that key's certificate",
         "CAIRN_SUMS_KEY": "the OpenSSH key that signs SHA256SUMS",
     }
     if rehearsal:
@@ -145,7 +146,7 @@ def keys_of(root: Path, environment: Mapping[str, str], rehearsal: bool) -> Keys
             raise ReleaseError(f"{name} is not set: name {meaning[name]}. {UNBUILT.capitalize()}")
         words[name] = word or str(root / "out/keys" / file)
         if is_uri(words[name]):
-            if name not in ("CAIRN_BUNDLE_KEY", "CAIRN_BUNDLE_CERT"):
+            if name != "CAIRN_BUNDLE_KEY":
                 raise ReleaseError(f"{name} has to be a file, not a PKCS#11 URI. {UNBUILT}")
             continue
         path = Path(words[name])
@@ -183,14 +184,29 @@ def keys_of(root: Path, environment: Mapping[str, str], rehearsal: bool) -> Keys
     return keys
 
 
-def try_bundle_keys(root: Path, keys: Keys, rehearsal: bool) -> None:
-    """The images will take what this key signs, and a release trusts no development key."""
-    option = [] if rehearsal else ["--release"]
-    checked = run(root / "support/keyring-check", *option, keys.keyring)
+def keyring_alone(root: Path, environment: Mapping[str, str]) -> Keys:
+    """For a build that is not signed: the published keyring, which is in the images."""
+    word = environment.get("CAIRN_KEYRING", "")
+    if not word:
+        raise ReleaseError(
+            "CAIRN_KEYRING is not set: name the keyring that was published with the release."
+            f" {UNBUILT.capitalize()}"
+        )
+    check_keyring(root, Path(word), release=True)
+    return Keys(Path(word).resolve(), "", "", Path(), Path())
+
+
+def check_keyring(root: Path, keyring: Path, *, release: bool) -> None:
+    """Certificates of authorities, in a release none of development."""
+    option = ["--release"] if release else []
+    checked = run(root / "support/keyring-check", *option, keyring)
     if checked.returncode:
         raise ReleaseError(f"{last_words(checked).removeprefix('keyring-check: ')}. {UNBUILT}")
-    if is_uri(keys.bundle_cert):
-        return
+
+
+def try_bundle_keys(root: Path, keys: Keys, rehearsal: bool) -> None:
+    """The images will take what this key signs, and a release trusts no development key."""
+    check_keyring(root, keys.keyring, release=not rehearsal)
     certificate = Path(keys.bundle_cert)
     verified = run("openssl", "verify", "-CAfile", keys.keyring, certificate)
     if verified.returncode:

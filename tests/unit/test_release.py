@@ -7,8 +7,11 @@ one of them as it stands in the page.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
 import pwd
+import re
 import shutil
 import subprocess
 import sys
@@ -254,6 +257,26 @@ def test_a_rehearsal_is_no_release(clone: Callable[[str], Path]) -> None:
     assert "out/rehearsal/1.2.3 is there already and stays as it is" in again.stderr
 
 
+def test_without_keys_to_compare(clone: Callable[[str], Path], keys: Path) -> None:
+    """Whoever has the published keyring makes the same images; what differs is what is signed."""
+    repo = clone("signed")
+    done = release(repo, "--boards", "x86_64", env=names(keys))
+    assert done.returncode == 0, done.stderr
+    other = clone("somebody else's")
+    assert "CAIRN_KEYRING is not set" in refused(release(other, "--unsigned"), other)
+    env = {"CAIRN_KEYRING": str(keys / "ca.pem")}
+    done = release(other, "--unsigned", "--boards", "x86_64", env=env)
+    assert done.returncode == 0, done.stderr
+    a, b = repo / "out/release/1.2.3", other / "out/unsigned/1.2.3"
+    done = captured(sys.executable, str(ROOT / "support/release-compare"), str(a), str(b))
+    assert [line.split()[0] for line in done.stdout.splitlines()] == [
+        "SHA256SUMS",
+        "SHA256SUMS.sig",
+        "cairn-1.2.3-x86_64.raucb",
+    ]
+    assert captured("sha256sum", "-c", "SHA256SUMS", folder=b).returncode == 0
+
+
 @pytest.mark.parametrize(
     ("version", "words"),
     [
@@ -326,6 +349,7 @@ def test_a_clone_that_is_not_ready(
         ("CAIRN_SUMS_KEY", "{keys}/ca.key", "could not sign"),
         ("CAIRN_SUMS_KEY", "{keys}/sums-other", "users could not verify the sums"),
         ("CAIRN_SUMS_KEY", "pkcs11:object=x", "has to be a file"),
+        ("CAIRN_BUNDLE_CERT", "pkcs11:object=x", "has to be a file"),
         ("CAIRN_KEYRING", "{keys}/other.pem", "would refuse the bundles"),
         ("CAIRN_KEYRING", "{keys}/bundle-ca.pem", "is of no certificate authority"),
         ("CAIRN_KEYRING", "{keys}/ca.key", "has a private key in it"),
@@ -392,3 +416,112 @@ def test_a_build_that_goes_wrong(
     assert done.returncode == 1
     assert words in done.stderr.splitlines()[-1]
     assert not (repo / "out/release").exists()
+
+
+# -- what the page says ------------------------------------------------------------------
+
+PAGE = (ROOT / "docs/develop/release.md").read_text()
+
+
+def commands(heading: str) -> str:
+    """The indented lines of a section of the page, up to the next heading, as a script."""
+    section = PAGE.split(f" {heading}\n", 1)[1].split("\n#")[0]
+    lines = [line[4:] for line in section.splitlines() if line.startswith("    ")]
+    return "set -eu\n" + "\n".join(lines) + "\n"
+
+
+def typed(script: str, folder: Path, secret: str) -> tuple[int, str]:
+    """Runs a script at a terminal, at which each question for a passphrase is answered.
+
+    Returns its exit status and all that it said.
+    """
+    ours, theirs = pty.openpty()
+    command = ["setsid", "--ctty", "--wait", "sh", "-c", script]
+    child = subprocess.Popen(command, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    said, answered = "", 0
+    with contextlib.suppress(OSError):  # the other end is closed
+        while part := os.read(ours, 4096):
+            said += part.decode(errors="replace")
+            if re.search(r"pass ?phrase[^\n]*: ?$", said[answered:]):
+                os.write(ours, f"{secret}\n".encode())
+                answered = len(said)
+    os.close(ours)
+    return child.wait(60), said
+
+
+def test_the_page(origin: Path, tmp_path: Path) -> None:
+    """Its commands as they stand: make the keys, release, and verify by hand; then forgeries."""
+    folder = tmp_path / "keys"
+    folder.mkdir()
+    making = commands("Make the keys").split("cairn-release namespaces")[0]
+    # 4096 bits take a while; how long a key is makes no difference to what follows.
+    status, said = typed(making.replace("rsa:4096", "rsa:2048"), folder, "open-sesame")
+    assert status == 0, said
+    repo = tmp_path / "cairn"
+    git(tmp_path, "clone", "-q", str(origin), str(repo))
+    (line,) = re.findall(r"(?m)^    (cairn-release .*)$", PAGE)
+    key = " ".join((folder / "sums.pub").read_text().split()[:2])
+    line = re.sub(r"ssh-ed25519 \S+", key, line)
+    signers = re.sub(r'valid-after="\d+"', 'valid-after="20200101"', line)
+    (repo / "support/release-signers").write_text(f"# Signers\n{signers}\n")
+    news = NEWS.replace("1.2.3", "0.1.0")
+    (repo / "NEWS.md").write_text(news)
+    (repo / "VERSION").write_text("0.1.0\n")
+    program(
+        repo / "support/bundle",
+        "mkdir content && cd content\n"
+        "head -c 100000 /dev/urandom >root.img\n"
+        "printf '[update]\\ncompatible=cairn-%s\\nversion=0.1.0\\n[bundle]\\nformat=verity\\n'"
+        ' "$1" >manifest.raucm\n'
+        "printf '[image.rootfs]\\nfilename=root.img\\n' >>manifest.raucm\ncd ..\n"
+        'rauc bundle --key="$CAIRN_BUNDLE_KEY" --cert="$CAIRN_BUNDLE_CERT"'
+        ' --keyring="$CAIRN_KEYRING" content "$3"\n',
+    )
+    git(repo, "commit", "-q", "-a", "-m", "0.1.0")
+    git(repo, "tag", "v0.1.0")
+    env = f"CAIRN_KEYRING={folder}/keyring.pem CAIRN_BUNDLE_CERT={folder}/bundle.pem"
+    env += f" CAIRN_BUNDLE_KEY={folder}/bundle.key CAIRN_SUMS_KEY={folder}/sums"
+    env += f" PYTHONPATH={repo} CAIRN_CACHE={tmp_path}/cache"
+    build = (
+        f"{env} {sys.executable} {repo}/support/release --boards rpi5 --build 'sh builder' 0.1.0"
+    )
+    status, said = typed(build, folder, "open-sesame")
+    assert status == 0, said
+
+    downloads = repo / "out/release/0.1.0"
+    shutil.copy(repo / "support/release-signers", downloads / "release-signers")
+    script = commands("Verify by hand")
+    done = captured("sh", "-c", script, folder=downloads)
+    assert done.returncode == 0, done.stderr
+    assert (
+        f'Good "cairn-release" signature for cairn-release with {key_type(key)} key' in done.stdout
+    )
+    assert "cairn-0.1.0-rpi5.img.xz: OK\n" in done.stdout
+    assert re.search(r"Compatible:\s+'cairn-rpi5'", done.stdout)
+    assert re.search(r"(?m)^verity-hash=[0-9a-f]{64}", done.stdout)
+
+    verify = script.split("sha256sum")[0]
+    for fault, words in (
+        ("SHA256SUMS", "Could not verify signature"),
+        ("SHA256SUMS.sig", ""),
+        ("release-signers", "Could not verify signature"),
+    ):
+        bad = tmp_path / f"bad-{fault}"
+        shutil.copytree(downloads, bad)
+        text = (bad / fault).read_text()
+        changed = text.replace("rpi5.img.xz", "rpi5.img.xy").replace(key.split()[1][-6:], "AAAAAA")
+        (bad / fault).write_text(changed if changed != text else text.replace("U1NI", "U1NJ"))
+        done = captured("sh", "-c", verify, folder=bad)
+        assert done.returncode != 0, fault
+        assert words in done.stdout + done.stderr
+    image = downloads / "cairn-0.1.0-rpi5.img.xz"
+    image.write_bytes(image.read_bytes() + b"\0")
+    done = captured("sh", "-c", script, folder=downloads)
+    assert done.returncode != 0
+    assert "cairn-0.1.0-rpi5.img.xz: FAILED" in done.stdout
+
+
+def key_type(key: str) -> str:
+    """As ssh-keygen names it."""
+    return key.split()[0].removeprefix("ssh-").upper()

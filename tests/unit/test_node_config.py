@@ -498,7 +498,9 @@ def test_page(node: Node, shell: str) -> None:
         "page=off": False,
         "pagee=0": False,
         "dbcahe=100": True,
-        "prooxy=192.0.2.7": False,
+        # the network is off, and the page says why
+        "proxyy=192.0.2.7": True,
+        "moonphase=1": False,
         "[main]\npage=0": False,
     }
     for text, expected in cases.items():

@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from lab.paths import ROOT
+from support import release_inputs
 from tests.shared.commands import captured, program
 
 #: What could make two builds differ: the folder, its name's length, host, user's home, times.
@@ -525,3 +526,51 @@ def test_the_page(origin: Path, tmp_path: Path) -> None:
 def key_type(key: str) -> str:
     """As ssh-keygen names it."""
     return key.split()[0].removeprefix("ssh-").upper()
+
+
+# -- rotation ----------------------------------------------------------------------------
+
+
+def test_rotation_of_the_authority(origin: Path, tmp_path: Path, keys: Path) -> None:
+    """With both certificates in the keyring, nodes take bundles of the old and of the new one."""
+    both = tmp_path / "keyring.pem"
+    both.write_text((keys / "ca.pem").read_text() + (keys / "other.pem").read_text())
+    for keyring, certificate, good in (
+        (both, "bundle-ca.pem", True),
+        (both, "bundle-other.pem", True),
+        (keys / "ca.pem", "bundle-other.pem", False),
+    ):
+        env = names(keys) | {"CAIRN_KEYRING": str(keyring)}
+        env["CAIRN_BUNDLE_CERT"] = str(keys / certificate)
+        if good:
+            found = release_inputs.keys_of(origin, env, rehearsal=False)
+            assert found.keyring == keyring
+        else:
+            with pytest.raises(release_inputs.ReleaseError, match="would refuse the bundles"):
+                release_inputs.keys_of(origin, env, rehearsal=False)
+
+
+def test_rotation_of_the_sums_key(tmp_path: Path, keys: Path) -> None:
+    """A key whose line has ended signs no more; what it signed before is verified with a time."""
+    sums = tmp_path / "SHA256SUMS"
+    sums.write_text("0  nothing\n")
+    signers = tmp_path / "release-signers"
+    key = (keys / "sums.pub").read_text()
+    line = 'cairn-release namespaces="cairn-release",valid-after="20200101"'
+    trusted = release_inputs.Keys(keys / "ca.pem", "", "", keys / "sums", signers)
+    signers.write_text(f"{line} {key}")
+    release_inputs.sign(trusted, sums)
+    # The page's words for the end of a key, and for the time at which its signature is looked at
+    (end,) = re.findall(r'`(valid-before="\d+")`', PAGE)
+    (at,) = re.findall(r"`(-Overify-time=\d+)`", PAGE)
+    signers.write_text(f"{line},{end.replace('2027', '2021')} {key}")
+    with pytest.raises(release_inputs.ReleaseError, match="users could not verify the sums"):
+        release_inputs.sign(trusted, sums)
+    verify = ["ssh-keygen", "-Y", "verify", "-f", str(signers), "-I", "cairn-release"]
+    verify += ["-n", "cairn-release", "-s", f"{sums}.sig"]
+    for option, status in (([], 255), ([at.replace("2027", "2021")], 0)):
+        with sums.open() as stream:
+            done = subprocess.run(
+                [*verify, *option], check=False, stdin=stream, capture_output=True
+            )
+        assert done.returncode == status, done.stderr

@@ -31,6 +31,10 @@
 #            BOARD_SERIAL=/dev/ttyX[,SPEED]  serial port with its console (default speed 115200)
 #            BOARD_FEEDER=ADDRESS[:PORT]  where it reaches this machine
 #            BOARD_MAY_WIPE=WORD   gives up its data; make robot says which word it is
+#            VERSION=N.N.N         for release, as in the file VERSION
+#            BOARDS='NAME...'      for release: only these boards, default all
+#            REHEARSE=1, UNSIGNED=1  for release: without tag, date and keys, or to compare only;
+#                                  see support/release
 #            MINUTES=N, CUTS=N     for board-report: time under load, default 5, and power cuts,
 #                                  default 0
 MAKEFLAGS += --no-print-directory
@@ -39,7 +43,7 @@ export PATH := $(value PATH):/usr/local/sbin:/usr/sbin:/sbin
 .DEFAULT_GOAL := help
 
 # Boards are folders: a new one needs no line here. Which of them is the host lane's, board.sh says.
-BOARDS := $(patsubst board/%/meta,%,$(sort $(wildcard board/*/meta)))
+BOARD_NAMES := $(patsubst board/%/meta,%,$(sort $(wildcard board/*/meta)))
 HOST_BOARD := $(shell ROOT=. && die() { echo "make: $$*" >&2; exit 1; } && \
 	. ./support/board.sh && host_board)
 ifeq ($(origin BOARD),undefined)
@@ -50,8 +54,8 @@ export BUILDROOT FORCE
 # What the user says reaches the programs as it is, through the environment: in a recipe's text
 # the shell would take spaces, quotes and semicolons in it for its own, and make a dollar sign.
 BOARD_WORDS := BOARD_HOST BOARD_KEY BOARD_POWER BOARD_SERIAL BOARD_FEEDER BOARD_MAY_WIPE
-WORDS := BOARD BUILDROOT CORE CORE_REV CUTS DEV DIR ENGINE CHAIN FORCE IMAGE MINUTES ONLY SEED \
-	STATES SUITE $(BOARD_WORDS)
+WORDS := BOARD BOARDS BUILDROOT CORE CORE_REV CUTS DEV DIR ENGINE CHAIN FORCE IMAGE MINUTES ONLY \
+	REHEARSE SEED STATES SUITE UNSIGNED VERSION $(BOARD_WORDS)
 $(foreach word,$(WORDS),$(if $(filter-out undefined,$(origin $(word))),\
 	$(eval override $(word) := $$(value $(word)))))
 # Each target exports only its own words; a program of Buildroot's may know one of the others.
@@ -66,6 +70,10 @@ powerloss board-report: override export CUTS := $(CUTS)
 board-report: override export MINUTES := $(MINUTES)
 $(foreach word,$(BOARD_WORDS),$(eval robot board-report board-restore: \
 	override export $(word) := $$($(word))))
+release: override export VERSION := $(VERSION)
+release: override export BOARDS := $(BOARDS)
+release: override export REHEARSE := $(REHEARSE)
+release: override export UNSIGNED := $(UNSIGNED)
 powerloss powerloss-replay: override export SEED := $(SEED)
 powerloss-replay: override export ENGINE := $(ENGINE)
 powerloss-replay: override export CHAIN := $(CHAIN)
@@ -75,17 +83,17 @@ bench-lmdb bench-leveldb bench-reads bench-inputs: override export DIR := $(DIR)
 .PHONY: help run qemu flash check test lint unit hostile core-test functional robot board-report \
 	board-restore board-play powerloss powerloss-replay bench bench-filesystems bench-lmdb \
 	bench-leveldb bench-reads bench-inputs chaingen profile \
-	$(BOARDS) devimage core core-tests core-edit core-patches core-table source verify-source \
-	keyword-docs bootstrap show-config legal-info clean distclean
+	$(BOARD_NAMES) devimage release core core-tests core-edit core-patches core-table source \
+	verify-source keyword-docs bootstrap show-config legal-info clean distclean
 
 ##@ Use: a node in QEMU or on a card
 
 help: ## this list
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } \
-		/^\$$\(BOARDS\):/ { boards($$2) } \
+		/^\$$\(BOARD_NAMES\):/ { boards($$2) } \
 		/^[a-z0-9_-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 } \
 		function boards(text,  names, count, n, line, words) { \
-			count = split("$(BOARDS)", names, " "); \
+			count = split("$(BOARD_NAMES)", names, " "); \
 			for (n = 1; n <= count; n++) { \
 				words = text; gsub("BOARD", names[n], words); \
 				while ((getline line < ("board/" names[n] "/meta")) > 0) \
@@ -181,8 +189,12 @@ keyword-docs: bootstrap ## page of the Robot keywords, docs/reports/keywords.md
 
 ##@ Build: images, Bitcoin Core, and what they are made of
 
-$(BOARDS): bootstrap ## the image for TITLE, out/BOARD/cairn-BOARD.img (an hour, 15 GiB)
+$(BOARD_NAMES): bootstrap ## the image for TITLE, out/BOARD/cairn-BOARD.img (an hour, 15 GiB)
 	@support/image $@
+
+release: bootstrap ## images, bundles, sums and signature from a clean clone (VERSION=, BOARDS=)
+	@.venv/bin/python support/release $${REHEARSE:+--rehearse} $${UNSIGNED:+--unsigned} \
+		--boards "$$BOARDS" -- "$$VERSION"
 
 devimage: core ## the development image, out/devimage/cairn-dev.img
 	@support/devimage

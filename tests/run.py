@@ -11,8 +11,8 @@ Prints its stages first, with the time that each took in the last whole run on t
 (out/test/times.json, which a whole run writes at its end); no figure where there is none.
 
 Stages, in order (each builds what it needs; all results below out/test/):
-  lint        shellcheck, ruff, mypy, rules of the house (script length, width of lines, patch
-              headers, patch queues as git writes them), links and spelling
+  lint        shellcheck, actionlint, ruff, mypy, rules of the house (script length, width of
+              lines, patch headers, patch queues as git writes them), links and spelling
   unit        pytest on Cairn's own scripts (tests/unit)
   hostile     generated node.conf files, logs and disks that mean harm (tests/hostile)
   browser     the node's page in Chromium (tests/browser), screenshots in out/page
@@ -185,6 +185,8 @@ def lint(_: argparse.Namespace) -> Tally:
     files = tracked()
     scripts = [path for path in files if not path.is_symlink() and is_shell(path)]
     tally = check("shellcheck", output_of(["shellcheck", "-x", *map(str, scripts)]))
+    workflows = sorted(str(path) for path in ROOT.glob(".github/workflows/*.yml"))
+    tally.add(check("workflows", output_of([str(ROOT / "support/workflow-lint"), *workflows])))
     long = [
         f"{path.relative_to(ROOT)} has {count} lines, {SCRIPT_LINES_MAX} are the limit; split it"
         for path in scripts

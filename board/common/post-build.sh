@@ -18,16 +18,8 @@ find "$target/usr/lib/systemd/system" -path '*.wants/*' -type l | while read -r 
 done
 mkdir -p "$target/boot"
 # Buildroot writes its own name and the state of the surrounding git repository.
-version=$(cat "$(dirname "$0")/../../VERSION")
-cat >"$target/usr/lib/os-release" <<EOF
-NAME=Cairn
-ID=cairn
-ID_LIKE=buildroot
-VERSION=$version
-VERSION_ID=$version
-VARIANT_ID=${2:?usage: post-build.sh TARGET_DIR BOARD}
-PRETTY_NAME="Cairn $version"
-EOF
+"$(dirname "$0")/../../support/os-release" "${2:?usage: post-build.sh TARGET_DIR BOARD}" \
+	>"$target/usr/lib/os-release"
 # No clock of a node is behind this (node-status). Buildroot sets the variable to the date of its
 # own release, so that the same sources give the same image.
 echo "${SOURCE_DATE_EPOCH:-$(date +%s)}" >"$target/usr/share/cairn/built"

@@ -59,9 +59,8 @@ done
 ln -f "$binaries/rootfs.erofs" "$work/root.erofs"
 # Times on the FAT file system, too, are those of the source.
 find "$binaries/boot" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+"$common/boot-partition.sh" "$binaries/boot" "$work/boot.vfat"
 mkdir "$work/root"
-mv "$binaries/boot" "$work/root/boot"
 CAIRN_IMAGE=cairn-$board.img CAIRN_ROOT_TYPE=$ROOT_TYPE genimage --config "$common/genimage.cfg" \
 	--rootpath "$work/root" --inputpath "$work" --outputpath "$binaries" --tmppath "$work/tmp"
-mv "$work/root/boot" "$binaries/boot"
 rm -rf "$work"

@@ -102,7 +102,7 @@ STATES = {
         files={
             "run/cairn/node-tune.report": EVIL + "\n",
             "run/cairn/wallet.steps": f"= {EVIL}\n{EVIL}\n",
-            "usr/lib/os-release": f'VERSION_ID="{EVIL}"\n',
+            "usr/lib/os-release": f'IMAGE_VERSION="{EVIL}"\n',
         },
     ),
 }
@@ -167,7 +167,7 @@ def collected(root: Path, name: str, shell: str = "dash") -> Path:
         "proc/sys/kernel/osrelease": "6.18.34\n",
         "proc/uptime": f"{UPTIME}.10 1.0\n",
         "proc/meminfo": "MemTotal: 8000000 kB\nMemAvailable: 5000000 kB\n",
-        "usr/lib/os-release": 'VERSION_ID="0.1.0"\n',
+        "usr/lib/os-release": 'IMAGE_VERSION="0.1.0"\n',
         "run/cairn/health.json": f'{{\n{health}  "attention": [],\n  "disks": []\n}}\n',
         "run/cairn/node-conf.records": "chain main\noption - prune=2000\nsshkey x\n",
         "run/bitcoind/tuned.conf": "prune=550\ndbcache=289\npar=4\n",

@@ -13,6 +13,7 @@ import re
 import shutil
 import struct
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -237,6 +238,55 @@ def test_same_inputs_same_image(board: str, tmp_path: Path) -> None:
     time.sleep(2.1)  # FAT's clock has steps of two seconds
     second = made_up(board, tmp_path / "second directory")
     assert same_bytes(first, second)
+
+
+def boot_partition(tmp_path: Path, folder: Path, name: str) -> bytes:
+    """The beginning of the boot partition, with all that is in it, made from a folder."""
+    image = tmp_path / name
+    command = [str(ROOT / "board/common/boot-partition.sh"), str(folder), str(image)]
+    path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+    subprocess.run(command, check=True, env={**os.environ, "PATH": path}, capture_output=True)
+    with image.open("rb") as stream:
+        return stream.read(8 * MIB)
+
+
+def test_order_of_a_folder(tmp_path: Path) -> None:
+    """The boot partition does not tell in which order the build machine's disk names files."""
+    names = [f"slot-a/file-{n}" for n in range(12)] + ["EFI/BOOT/BOOTX64.EFI", "node.conf"]
+    made, listed = [], []
+    # Two kinds of file system, too, where the machine has them
+    places = [tmp_path / "a", tmp_path / "b"]
+    if Path("/dev/shm").is_dir():
+        places.append(Path(tempfile.mkdtemp(dir="/dev/shm")))
+    try:
+        for number, place in enumerate(places):
+            for name in names if number % 2 else reversed(names):
+                (place / name).parent.mkdir(parents=True, exist_ok=True)
+                (place / name).write_text(name)
+            for path in (*place.rglob("*"), place):
+                os.utime(path, (1_700_000_000, 1_700_000_000))
+            listed.append(tuple(os.listdir(place / "slot-a")))  # noqa: PTH208
+            made.append(boot_partition(tmp_path, place, f"boot-{number}.vfat"))
+    finally:
+        for place in places[2:]:
+            shutil.rmtree(place)
+    assert len(set(made)) == 1
+    # Where the order is that of making, the folders were indeed different.
+    assert len(places) == 2 or len(set(listed)) > 1
+
+
+def test_times_of_the_boot_partition(tmp_path: Path) -> None:
+    """Those of the folder, directories included, and not those of the build."""
+    (tmp_path / "boot/slot-a").mkdir(parents=True)
+    (tmp_path / "boot/slot-a/linux").write_text("kernel")
+    for path in (tmp_path / "boot/slot-a/linux", tmp_path / "boot/slot-a"):
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    boot_partition(tmp_path, tmp_path / "boot", "boot.vfat")
+    command = ["mdir", "-i", str(tmp_path / "boot.vfat"), "::slot-a"]
+    listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    times = re.findall(r"(?m)^(\.|\.\.|linux) .* (\d{4}-\d\d-\d\d +\d\d:\d\d)", listing)
+    assert {name for name, _ in times} == {".", "..", "linux"}
+    assert {" ".join(when.split()) for _, when in times} == {"2023-11-14 22:13"}
 
 
 IMAGE = boards.of_image(Path(os.environ.get("CAIRN_IMAGE", "")))

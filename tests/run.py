@@ -232,15 +232,18 @@ def lint(_: argparse.Namespace) -> Tally:
     return tally
 
 
-def pytest(folder: str, options: argparse.Namespace) -> Tally:
+def pytest(folder: str, options: argparse.Namespace, daemons: bool = True) -> Tally:
     """pytest on a folder of tests/, with the real daemons where a test asks for them.
 
-    Tests marked `long` are left out, with --check also those marked `slow`. With --check two
-    folders are worked on at once: their output comes when they have ended, each as a whole.
+    Without `daemons` no test of the folder does, and none is compiled.
+    Tests marked `long` are left out, with --check also those marked `slow`. Unless one stage is
+    asked for, two folders are worked on at once: their output comes when they have ended, each as
+    a whole.
     """
-    with BUILDING:
-        build("core-build")
-        build("core-build", "--stock")
+    if daemons:
+        with BUILDING:
+            build("core-build")
+            build("core-build", "--stock")
     report = RESULTS / f"{folder}.xml"
     result = subprocess.run(
         [
@@ -250,8 +253,8 @@ def pytest(folder: str, options: argparse.Namespace) -> Tally:
         ],
         cwd=ROOT,
         check=False,
-        stdout=subprocess.PIPE if options.check else None,
-        stderr=subprocess.STDOUT if options.check else None,
+        stdout=None if options.only else subprocess.PIPE,
+        stderr=None if options.only else subprocess.STDOUT,
         text=True,
         errors="replace",
         env={
@@ -260,7 +263,7 @@ def pytest(folder: str, options: argparse.Namespace) -> Tally:
             "CAIRN_IMAGE": str(Path(options.image).resolve()) if options.image else "",
         },
     )
-    if options.check:
+    if not options.only:
         print(f"-- {folder}\n{result.stdout}", end="", flush=True)
     return junit(report)
 
@@ -277,7 +280,7 @@ def hostile(options: argparse.Namespace) -> Tally:
 
 def browser(options: argparse.Namespace) -> Tally:
     """pytest on the node's page in a browser."""
-    return pytest("browser", options)
+    return pytest("browser", options, daemons=False)
 
 
 def unit_suites(engine: str) -> Tally:
@@ -485,8 +488,10 @@ STAGES: dict[str, Callable[[argparse.Namespace], Tally]] = {
     "functional": functional,
     "robot": robot,
 }
-#: Stages of the inner loop, `make check`; the last two run at the same time.
+#: Stages of the inner loop, `make check`
 CHECK = ("lint", "unit", "hostile")
+#: Stages that run at the same time: most of their tests use one processor.
+TOGETHER = ("unit", "hostile")
 
 
 @dataclass
@@ -531,12 +536,13 @@ def main() -> int:
     names = [options.only] if options.only else list(CHECK) if options.check else list(STAGES)
     print(stage_times.announce(names, stage_times.read(TIMES, kind)), flush=True)
     start = time.monotonic()
-    if options.check:
-        outcomes = [carry_out(CHECK[0], options)]
-        with ThreadPoolExecutor(len(CHECK) - 1) as pool:
-            outcomes += pool.map(carry_out, CHECK[1:], repeat(options))
-    else:
-        outcomes = [carry_out(name, options) for name in names]
+    outcomes: list[Outcome] = []
+    for name in names:
+        if name not in TOGETHER or options.only:
+            outcomes.append(carry_out(name, options))
+        elif name == TOGETHER[0]:
+            with ThreadPoolExecutor(len(TOGETHER)) as pool:
+                outcomes += pool.map(carry_out, TOGETHER, repeat(options))
     if not options.only and not options.suite:
         times = {outcome.stage: outcome.seconds for outcome in outcomes if outcome.carried_out}
         stage_times.keep(TIMES, kind, times | {"all": time.monotonic() - start})

@@ -188,7 +188,7 @@ def test_without_javascript(server: Server, tmp_path: Path) -> None:
         text = driver.find_element(By.TAG_NAME, "body").text
         for name in ("sentence", "peers", "mempool", "disk", "temperature", "core_version"):
             assert found["text"][name] in text
-        assert "ssh -L 8332:127.0.0.1:8332 root@attic.local" in text
+        assert "ssh -N -L 8332:127.0.0.1:8332 root@attic.local" in text
     finally:
         driver.quit()
 

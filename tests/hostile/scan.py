@@ -3,7 +3,8 @@
 usage: scan.py listen TCP,TCP,... UDP,UDP,...
        scan.py scan NAME ADDRESS [SOURCE-PORT]   TCP ports of FIRST and LATER, and UDP
        scan.py ping NAME ADDRESS COUNT           echo requests at once; how many were answered
-       scan.py connect NAME ADDRESS PORT COUNT   one after the other
+       scan.py connect NAME ADDRESS PORT COUNT [SOURCE]   at once; with SOURCE, an address of
+                                                 this machine, one more from there at the same time
 Several of them with a lone + in between are done in this order.
 Prints lines for the test: NAME KIND PORT ANSWER.
 """
@@ -124,6 +125,25 @@ def pinged(address: str, count: int) -> int:
             return answers
 
 
+def connected(address: str, port: int, count: int, source: str = "") -> list[socket.socket]:
+    """So many connections that have been begun, after a wait."""
+    tries = []
+    for _ in range(count):
+        tries.append(socket.socket(family_of(address), socket.SOCK_STREAM))
+        if source:
+            tries[-1].bind((source, 0))
+        tries[-1].setblocking(False)
+        tries[-1].connect_ex(target(address, port))
+    time.sleep(WAIT)
+    return tries
+
+
+def taken(tries: list[socket.socket]) -> int:
+    """How many of them the other side has answered."""
+    states = [one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] for one in tries]
+    return sum(state != SYN_SENT for state in states)
+
+
 def main(command: str, *words: str) -> None:
     """One of the commands above."""
     if command == "listen":
@@ -140,15 +160,12 @@ def main(command: str, *words: str) -> None:
         print(name, "ping", words[2], pinged(address, int(words[2])))
     elif command == "connect":
         port = int(words[2])
-        tries = []
-        for _ in range(int(words[3])):
-            tries.append(socket.socket(family_of(address), socket.SOCK_STREAM))
-            tries[-1].setblocking(False)
-            tries[-1].connect_ex(target(address, port))
-        time.sleep(WAIT)
+        tries = connected(address, port, int(words[3]))
+        more = connected(address, port, 1, words[4]) if len(words) > 4 else []
         # before the second try of those that were dropped, or together with it
-        states = [one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] for one in tries]
-        print(name, "connect", port, sum(state != SYN_SENT for state in states))
+        print(name, "connect", port, taken(tries))
+        if more:
+            print(name, "other", port, taken(more))
 
 
 def commands() -> None:

@@ -67,6 +67,9 @@ near $scanner scan near4 192.168.1.50 + scan near4-67 192.168.1.50 67 + scan nea
 far $scanner scan far4 192.168.1.50 + scan far6 2001:db8:5::50 + ping far4 192.168.1.50 100
 $scanner scan loopback 127.0.0.1 + connect out 203.0.113.9 80 1
 near $scanner connect often fd00:1::50 22 40
+# all at once, and the same again when they are gone: who has many connections, and who had
+near $scanner connect crowd4 192.168.1.50 80 60 192.168.1.2 + connect crowd6 fd00:1::50 80 60
+near $scanner connect after4 192.168.1.50 80 30 + connect after6 fd00:1::50 80 30
 # node.conf was not read: the strictest rules, and nothing leaves
 mv "$root/run/cairn/node-conf.records" "$root/run/cairn/other"
 $firewall --root "$root" 2>/dev/null

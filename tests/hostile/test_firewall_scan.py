@@ -66,7 +66,7 @@ def number(lines: list[list[str]], name: str, kind: str) -> int:
 
 @pytest.mark.parametrize("shell", ["dash"])
 def test_port_scan(tmp_path: Path, shell: str) -> None:
-    """Open is what the table says, from each place; and ICMP, SSH's limit, what may leave."""
+    """Open is what the table says, from each place; and ICMP, limits, what may leave."""
     lines = scanned(tmp_path, shell, "mdns 1", "page 1", KEY)
     listed = table()
     assert len(listed) == 6
@@ -85,6 +85,10 @@ def test_port_scan(tmp_path: Path, shell: str) -> None:
     # one token more comes every 3 s; another try of its own counts as well
     assert 20 <= number(lines, "often", "connect") < 30
     assert number(lines, "out-before", "connect") == number(lines, "out", "connect") == 1
+    # so many connections to the page an address may have, and no more; each its own
+    assert [number(lines, name, "connect") for name in ("crowd4", "crowd6")] == [32, 32]
+    assert number(lines, "crowd4", "other") == 1
+    assert [number(lines, name, "connect") for name in ("after4", "after6")] == [30, 30]
     # node.conf was not read: nobody comes in, nothing goes out
     for name in ("strict4", "strict6"):
         assert found(lines, name) == set(), name

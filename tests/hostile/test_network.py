@@ -63,9 +63,12 @@ def test_redirects_and_source_routes_are_off() -> None:
     assert {line.split(":")[1] for line in shown[:-2]} == {"0"}
 
 
-def sshd_config() -> dict[str, str]:
-    """sshd's settings: keys in small letters."""
+def sshd_config(user: str = "") -> dict[str, str]:
+    """sshd's settings for everybody, or those that a user alone has: keys in small letters."""
     text = (ROOT / "overlay/usr/share/cairn/sshd_config").read_text()
+    parts = re.split(r"(?m)^Match User (\w+)$", text)
+    text = {"": parts[0], **dict(zip(parts[1::2], parts[2::2], strict=True))}[user]
+    assert "Match" not in text
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     return {key.lower(): value for key, value in (line.split(None, 1) for line in lines)}
 
@@ -75,10 +78,17 @@ def test_ssh_forwards_nothing_but_the_nodes_ports() -> None:
     config = sshd_config()
     assert config["allowtcpforwarding"] == "local"
     ports = {"8332", "18332", "48332", "38332", "18443"}
+    hosts = {"127.0.0.1", "localhost", "[::1]"}
+    # a wallet's key: RPC
+    wallet = sshd_config("wallet")
+    assert set(wallet["permitopen"].split()) == {f"{h}:{p}" for h in hosts for p in ports}
+    assert wallet["maxsessions"] == "0"
+    # it forwards no more than the others in any other way either
+    rest = {"authorizedkeysfile", "maxsessions", "forcecommand", "permittty", "permitopen"}
+    assert set(wallet) == rest
     docs = (ROOT / "docs/use/configure.md").read_text()
     ports |= set(re.findall(r"zmqpub\w+=tcp://127\.0\.0\.1:(\d+)", docs))
     assert len(ports) == 7
-    hosts = {"127.0.0.1", "localhost", "[::1]"}
     assert set(config["permitopen"].split()) == {f"{h}:{p}" for h in hosts for p in ports}
     assert config["permitlisten"] == "none"
     for key in ("allowstreamlocalforwarding", "allowagentforwarding", "x11forwarding"):

@@ -129,6 +129,7 @@ def slip(line: str, rng: random.Random) -> bytes:
     if kind == 0:
         name = name[:at] + name[at] + name[at:]
     elif kind == 1:
+        at = at or int(name == "mdns")  # dns= is another good line
         name = name[:at] + name[at + 1 :]
     elif kind == 2:
         name = name[:at] + name[at + 1 : at + 2] + name[at : at + 1] + name[at + 2 :]

@@ -61,15 +61,19 @@ said() {
 	cat "$1" >&2
 	return 1
 }
+# answered NAME: asks until somebody answers, nine times at most; a busy machine announces late
+answered() {
+	for _ in 1 2 3 4 5 6 7 8 9; do
+		answer=$($asker "$1")
+		[ -z "$answer" ] || break
+	done
+	echo "$answer"
+}
 pids=""
 trap 'kill $pids 2>/dev/null || :' EXIT
 node first 192.168.1.50
 echo "one node:"
-for _ in 1 2 3 4 5 6 7 8 9; do
-	answer=$($asker cairn.local)
-	[ -z "$answer" ] || break
-done
-echo "$answer"
+answered cairn.local
 node second 192.168.1.51
 said /run/second.log 'Hostname conflict'
 echo "two nodes:"
@@ -78,7 +82,7 @@ name=$(sed -n "s/.*changing published hostname .* to '\(.*\)'.*/\1/p" /run/secon
 	tail -n 1)
 sleep 3
 $asker cairn.local
-$asker "$name.local"
+answered "$name.local"
 # what cairn-name does then
 nsenter --target "$last" --uts hostname "$name"
 sleep 5

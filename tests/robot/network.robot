@@ -17,7 +17,7 @@ The Rules Come Before The Network
 
 What Node Conf Switches On Comes In
     Firewall Should Open    everybody    tcp 8333
-    Firewall Should Open    neighbours    tcp 22    udp 5353
+    Firewall Should Open    neighbours    tcp 22    tcp 80    udp 5353
 
 The Name Is Announced
     Links Should Announce
@@ -30,7 +30,7 @@ The Rules Follow Another Node Conf
     [Documentation]    Without a restart of the machine, or of its network.
     ${before}=    Property Of    systemd-networkd    MainPID
     Node Config Reads    mdns=0
-    Firewall Should Open    neighbours
+    Firewall Should Open    neighbours    tcp 80
     Property Should Be    systemd-networkd    MainPID    ${before}
     Links Should Announce    False
     Sockets Should Not Listen    udp any 5353

@@ -75,8 +75,8 @@ Has Limits And Weights
 Nothing Listens But The Node
     Test Needs    the image's settings
     Nothing Else Should Listen    tcp any 8333    tcp loopback 8332    udp any 68    udp any 546
-    ...    udp any 5353
-    Sockets Should Listen    tcp any 8333    tcp loopback 8332
+    ...    udp any 5353    tcp any 80
+    Sockets Should Listen    tcp any 8333    tcp loopback 8332    tcp any 80
 
 Name Servers Are The Network's Own
     [Documentation]    QEMU's restricted network names none, so nobody is asked.

@@ -158,8 +158,13 @@ def answers(state: State) -> dict[str, str]:
     return {command: json.dumps(answer, indent=2) for command, answer in found.items()}
 
 
-def collected(root: Path, name: str, shell: str = "dash") -> Path:
-    """One look of the collector at a node in that state; returns /run/cairn/status."""
+def collected(
+    root: Path, name: str, shell: str = "dash", more: Mapping[str, str] | None = None
+) -> Path:
+    """One look of the collector at a node in that state; returns /run/cairn/status.
+
+    `more` has further files, or others in place of the state's.
+    """
     state = STATES[name]
     health = "".join(f'  "{key}": {json.dumps(value)},\n' for key, value in HEALTH.items())
     files = {
@@ -169,10 +174,10 @@ def collected(root: Path, name: str, shell: str = "dash") -> Path:
         "proc/meminfo": "MemTotal: 8000000 kB\nMemAvailable: 5000000 kB\n",
         "usr/lib/os-release": 'IMAGE_VERSION="0.1.0"\n',
         "run/cairn/health.json": f'{{\n{health}  "attention": [],\n  "disks": []\n}}\n',
-        "run/cairn/node-conf.records": "chain main\noption - prune=2000\nsshkey x\n",
+        "run/cairn/node-conf.records": "chain main\nmdns 1\noption - prune=2000\nsshkey x\n",
         "run/bitcoind/tuned.conf": "prune=550\ndbcache=289\npar=4\n",
     }
-    for path, text in (files | dict(state.files)).items():
+    for path, text in (files | dict(state.files) | dict(more or {})).items():
         file = root / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)

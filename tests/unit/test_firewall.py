@@ -122,6 +122,22 @@ def test_what_node_conf_switches_on(made: Made, shell: str) -> None:
             nft_takes(BASE + rules)
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+def test_each_key_for_ssh_opens_it(made: Made, shell: str) -> None:
+    """walletkey= alone is a way in, too."""
+    for key in ("sshkey ssh-ed25519 AAAA me", "walletkey ssh-ed25519 AAAA me"):
+        made.node([key], "listen=0")
+        assert opened(made.rules(shell)) == {("22/tcp", "neighbours")}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_with_tor_nobody_comes_in_the_clear(made: Made, shell: str) -> None:
+    """Whatever the daemon's file says."""
+    for tor in ("tor 1", "tor only"):
+        made.node([tor], "bind=0.0.0.0\nwhitebind=0.0.0.0:8400\nlisten=1")
+        assert opened(made.rules(shell)) == set()
+
+
 #: Lines of bitcoin.conf, and the ports that are open to everybody and to the local network
 PEERS = {
     "": ("8333", ""),
@@ -232,9 +248,9 @@ def test_no_rules_no_network(made: Made, shell: str) -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("records", [None, "", "chain main\n", "network on\ntor only\n"])
+@pytest.mark.parametrize("records", [None, "", "chain main\n"])
 def test_what_may_leave(made: Made, shell: str, records: str | None) -> None:
-    """Where nobody knows what the owner wants, nothing leaves; with tor=only neither, at first."""
+    """Where nobody knows what the owner wants, nothing leaves."""
     if records is not None:
         made.write("run/cairn/node-conf.records", records)
     status, said = made.load(shell, f"cat >>{made.path}/loaded")

@@ -425,6 +425,16 @@ def test_old_health(root: Path, tree: Path, uptime: str) -> None:
     assert "hot" not in screen(root, tree, "dash", "exit 1")
 
 
+def test_no_time_server_with_the_lock(root: Path, tree: Path) -> None:
+    """Where none is asked, none has failed to answer; a wrong clock has another remedy."""
+    (tree / "usr/share/cairn").mkdir(parents=True)
+    (tree / "run/cairn/node-conf.records").write_text("chain main\nnetwork on\nlock 1\n")
+    (tree / "run/cairn/health.json").write_text(health("clock"))
+    assert "clock" not in screen(root, tree, "dash", "exit 1")
+    (tree / "usr/share/cairn/built").write_text("9999999999\n")
+    assert "no time server is asked" in " ".join(screen(root, tree, "dash", "exit 1").split())
+
+
 def test_one_sentence_about_the_clock(root: Path, tree: Path) -> None:
     """If it is known how the clock is wrong, this is said and nothing else."""
     (tree / "usr/share/cairn").mkdir(parents=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import jsonschema
 import pytest
 
 from lab.paths import ROOT
-from tests.shared.page import EVIL, STATES, UPTIME, State, collected
+from tests.shared.page import EVIL, SCRIPT, STATES, UPTIME, State, collected
 
 SCHEMA = json.loads((ROOT / "docs/design/status.schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -143,6 +144,96 @@ def test_nothing_secret_is_shown(tmp_path: Path) -> None:
     assert not [path for path in folder.iterdir() if "hunter2" in path.read_text()]
     assert "Line 3 of node.conf cannot be used" in (folder / "index.html").read_text()
     assert "192.0.2.1" not in (folder / "status.json").read_text()
+
+
+#: What bitcoind.report says, and what the page may say of it
+REPORTED = {
+    "bitcoind ended with exit-code (1): Error: Error loading hunter2: x; see journalctl.": (
+        "bitcoind ended and is started again; the node's screen has its words."
+    ),
+    "A wallet is damaged (Error loading hunter2 (2).dat: x); bitcoind stays stopped and ...": (
+        "A wallet is damaged; bitcoind stays stopped and has changed nothing. Restore it from your"
+        " backup; until then put disablewallet=1 into node.conf and reboot: the node runs without"
+        " wallets."
+    ),
+    "The card or disk fails (sda hunter2); bitcoind stays stopped. scp hunter2": (
+        "The card or disk fails; bitcoind stays stopped. The node's screen says how to save the"
+        " wallets."
+    ),
+    "bitcoind ended 9 times in 15 minutes (last: hunter2); it stays stopped": (
+        "bitcoind ended several times within minutes; it stays stopped, and nothing has been"
+        " changed. The node's screen says why; a reboot tries again."
+    ),
+    "Words that no rule is for: hunter2": (
+        "There is a message about bitcoind; the node's screen and node-status show it."
+    ),
+}
+
+
+@pytest.mark.parametrize("awk", ["mawk", "busybox awk"])
+def test_the_daemons_report_in_our_words(tmp_path: Path, awk: str) -> None:
+    """Only sentences that are known pass, and nothing that was put into them."""
+    (tmp_path / "report").write_text("".join(f"{line}\n" for line in REPORTED))
+    library = SCRIPT.parent
+    words = [*awk.split(), "-f", str(library / "cairn-status-bitcoind.awk")]
+    said = subprocess.run(
+        [*words, str(library / "verdict.tsv"), str(tmp_path / "report")],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert said.stdout.splitlines() == list(REPORTED.values())
+
+
+def test_each_sentence_of_the_verdict_has_its_words(tmp_path: Path) -> None:
+    """Of verdict.tsv none is shown as a message that the page knows nothing of."""
+    table = SCRIPT.parent / "verdict.tsv"
+    lines = [line for line in table.read_text().splitlines() if line.startswith("say\t")]
+    report = "".join(line.split("\t")[2].format(said="a", copy="b") + "\n" for line in lines)
+    (tmp_path / "report").write_text(report)
+    words = ["mawk", "-f", str(SCRIPT.parent / "cairn-status-bitcoind.awk"), str(table)]
+    said = subprocess.run([*words, str(tmp_path / "report")], check=True, capture_output=True)
+    assert len(said.stdout.splitlines()) == len(lines) > 10
+    assert b"There is a message" not in said.stdout
+
+
+@pytest.mark.parametrize("shell", ["dash", "busybox sh"])
+def test_ways_to_connect_a_wallet(tmp_path: Path, shell: str) -> None:
+    """The steps that cairn-wallet has written; without them, how to get some."""
+    records = "run/cairn/node-conf.records"
+    for mdns, node in (("mdns 1\n", "attic.local"), ("", "NODE, where NODE is the node's address")):
+        text = f"chain main\nnetwork on\n{mdns}rpcport 8332\nwalletaccess rpc\nwalletaccess tor\n"
+        for folder in ("run/cairn", "run/bitcoind", "var/lib/cairn"):
+            (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / records).write_text(text)
+        script = SCRIPT.parent / "cairn-wallet"
+        subprocess.run([*shell.split(), str(script), "--root", str(tmp_path)], check=True)
+        ways = figures(collected(tmp_path, "tip", shell, {records: text}))["wallet"]
+        assert [way["title"].split(",")[0] for way in ways] == ["Through SSH", "Through Tor"]
+        steps = [step for way in ways for step in way["steps"]]
+        assert f"ssh -N -L 8332:127.0.0.1:8332 wallet@{node}" in steps[1]
+        assert len(steps) == 6 and "%h" not in "".join(steps)
+    (tmp_path / "run/cairn/wallet.steps").unlink()
+    for key, first in (("", "Put your SSH key"), ("sshkey x\n", "Let wallets in")):
+        ways = figures(collected(tmp_path, "tip", shell, {records: f"chain main\n{key}"}))["wallet"]
+        assert [way["steps"][0][: len(first)] for way in ways] == [first]
+
+
+def test_compact_block_filters_are_a_way(tmp_path: Path) -> None:
+    """While node-tune lets the node serve them, and peers can come in."""
+    tuned = "blockfilterindex=1\npeerblockfilters=1\nprune=0\n"
+    for said, step in {
+        "mdns 1\n": "In the wallet, name this node as its peer: port 8333 of attic.local",
+        "mdns 1\noption - port=9\n": "In the wallet, name this node as its peer: port 9 of"
+        " attic.local",
+        "option - listen=0\n": "",
+        "option - prune=550\n": "",
+        "tor 1\n": "",
+    }.items():
+        files = {"run/cairn/node-conf.records": f"chain main\n{said}"}
+        files["run/bitcoind/tuned.conf"] = tuned
+        ways = figures(collected(tmp_path, "tip", more=files))["wallet"]
+        assert [way["steps"] for way in ways[1:]] == ([[step]] if step else [])
 
 
 def test_history_is_bounded(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +62,7 @@ def parse(text: str | bytes, awk: str = "mawk", **variables: str) -> dict[str, l
         ("tor=1\nlistenonion=0", [PROXY, "- listenonion=0"]),
         ("tor=1\nconnect=192.0.2.7", [PROXY, "- connect=192.0.2.7"]),
         ("tor=1\nmaxconnections=0", [PROXY, "- maxconnections=0"]),
+        ("tor=only\nlistenonion=0\nlisten=0", [*ONLY, "- listenonion=0", "- listen=0"]),
         ("tor=1\nnetworkactive=0", [PROXY, "- networkactive=0"]),
         ("tor=only\ndnsseed=0", [*ONLY[:2], *LISTENS, BIND, "- dnsseed=0"]),
         # on a test chain bind= counts in the chain's section only
@@ -87,6 +89,8 @@ CONTRADICTIONS = [
     *("proxy=192.168.1.60:9050", "onion=192.168.1.60:9050", "onion=0", "onlynet=ipv4", "proxy=0"),
     *("i2psam=127.0.0.1:7656", "noonion=1", "noproxy=1", "[main]\nproxy=192.168.1.60:9050"),
 ]
+#: others would come in over the network itself
+IN_THE_CLEAR = ["listen=1\nlistenonion=0", "listen=1\nnolistenonion=1", "listenonion=0\nlisten=1"]
 INBOUND = [
     "bind=0.0.0.0",
     "whitebind=0.0.0.0:8333",
@@ -94,6 +98,17 @@ INBOUND = [
     "natpmp=1",
     "discover=1",
 ]
+
+
+@pytest.mark.parametrize("awk", AWKS)
+def test_nobody_comes_in_but_through_tor(awk: str) -> None:
+    """Without an onion service there is no way in, and listen=1 is no other one."""
+    for tor, lines in itertools.product(("1", "only"), IN_THE_CLEAR):
+        records = parse(f"tor={tor}\n{lines}\n", awk)
+        assert records["network"] == ["outbound"], lines
+        assert "- listen=1" not in records["option"]
+        assert "forbids that" in records["rejected"][0]
+        assert "good" not in records
 
 
 @pytest.mark.parametrize("awk", AWKS)
@@ -278,6 +293,14 @@ def test_the_network_needs_the_rules() -> None:
     units = ROOT / "overlay/usr/lib/systemd/system"
     drop_in = (units / "systemd-networkd.service.d/cairn.conf").read_text()
     assert "\nRequires=cairn-tor-firewall.service\nAfter=cairn-tor-firewall.service\n" in drop_in
+    # read again with node.conf; a network that is up stays, unless the rules cannot be loaded
+    unit = (units / "cairn-tor-firewall.service").read_text()
+    assert not re.search("(?m)^(RemainAfterExit|PartOf)=", unit)
+    wanted = r"(?m)^Wants=.*\bcairn-tor-firewall\.service"
+    assert re.search(wanted, (units / "node-config.service").read_text())
+    assert "\nOnFailure=cairn-no-network.target\n" in unit
+    off = (units / "cairn-no-network.target").read_text()
+    assert re.search(r"(?m)^Conflicts=.*\bsystemd-networkd\.service", off)
     users = (ROOT / "overlay/usr/lib/sysusers.d/cairn.conf").read_text()
     assert "u cairn-tor    840 " in users
     assert "meta skuid 840 " in (LIBRARY / "cairn-tor-firewall").read_text()
@@ -299,6 +322,7 @@ def test_no_onion_service_without_a_clients_key(
     """Without one Tor would let everybody in; what is left of an older one goes."""
     tor = Machine(tmp_path, shell.split())
     tor.write("run/cairn/torrc", SERVICE)
+    (tmp_path / "run/cairn/tor").mkdir()
     old = tor.write("var/lib/cairn/tor/rpc/authorized_clients/old.auth", "descriptor:x25519:OLD\n")
     if key is not None:
         tor.write("run/cairn/wallet/onion-client.pub", f"{key}\n")
@@ -310,9 +334,11 @@ def test_no_onion_service_without_a_clients_key(
         text=True,
         env={"PATH": "/usr/bin:/bin", "CAIRN_TOR": "echo started"},
     )
-    assert result.returncode == 1
-    assert "Tor is not started" in result.stderr
-    assert "started" not in result.stdout
+    assert result.returncode == 0
+    assert "Tor runs without that service" in result.stderr
+    assert f"-f {tmp_path}/run/cairn/tor/torrc" in result.stdout
+    assert "HiddenService" in SERVICE
+    assert "HiddenService" not in (tmp_path / "run/cairn/tor/torrc").read_text()
     assert not old.exists()
 
 

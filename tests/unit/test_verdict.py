@@ -153,7 +153,11 @@ def test_damage_is_rebuilt(unit: Unit, words: str, found: str) -> None:
     assert (unit.root / "configured").exists()
     # node-tune again, for the cache of a first sync
     asked = (unit.root / "asked").read_text().splitlines()
-    assert asked[-2:] == ["start node-tune.service", "--no-block start cairn-sync-done.timer"]
+    assert asked[-3:] == [
+        "start node-tune.service",
+        "start cairn-wallet.service",
+        "--no-block start cairn-sync-done.timer",
+    ]
     # once
     unit.starts()
     assert not unit.held

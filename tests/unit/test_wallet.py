@@ -212,15 +212,73 @@ def test_key_of_the_onion_service(node: Node) -> None:
     assert node.read("var/lib/cairn/wallet/onion-client").strip() == private
 
 
-def test_without_openssl(node: Node) -> None:
-    """Nobody gets in, and the screen says so."""
+STEPS = "run/cairn/wallet.steps"
+#: Records, and what the steps for them name
+WAYS = {
+    RPC: ("walletkey=", "wallet@%h", "8332"),
+    f"{RPC}sshkey {SSH}\n": ("root@%h",),
+    f"{RPC}walletaccess ssh\nwalletkey {SSH}\nsshkey {SSH}\n": ("wallet@%h",),
+    RPC.replace("8332", "18443"): ("-L 18443:127.0.0.1:18443", "port 18443"),
+    TOR: ("ClientOnionAuthDir", "while node.conf has walletshow=1", "= Through Tor"),
+    f"{TOR}walletshow 1\n": ("the password that the node's screen shows",),
+}
+
+
+def test_steps_for_the_page(node: Node) -> None:
+    """How to connect, for everybody in the local network: no secret, no address; of root's making.
+
+    The page's collector takes so many lines of a way, of this length (cairn-status.awk).
+    """
+    for records, named in WAYS.items():
+        assert node.run(records).returncode == 0
+        text = node.read(STEPS)
+        assert all(words in text for words in named), text
+        assert ("= Through Tor" in text) == ("walletaccess tor" in records)
+        assert ("Without a key nobody" in text) == ("key " not in records)
+        lines = text.splitlines()
+        assert lines[0].startswith("= ")
+        assert max(map(len, lines)) <= 300
+        assert len(lines) <= 20
+        kept = node.path / "var/lib/cairn/wallet"
+        secrets = [path.read_text().strip() for path in kept.iterdir()]
+        secrets += [node.conf()["rpcauth"], node.conf()["rpcauth"].split("$")[1], SSH.split()[1]]
+        assert [secret for secret in secrets if secret in text] == []
+        assert node.mode(STEPS) == 0o644
+    # a link in its place is replaced, not followed
+    (node.path / STEPS).unlink()
+    (node.path / "elsewhere").write_text("kept")
+    (node.path / STEPS).symlink_to(node.path / "elsewhere")
+    node.run(RPC)
+    assert not (node.path / STEPS).is_symlink()
+    assert node.read("elsewhere") == "kept"
+
+
+def test_no_steps_without_access(node: Node) -> None:
+    """They go with the lines in node.conf, and where what they lead to could not be made."""
+    node.run(TOR)
+    assert (node.path / STEPS).exists()
+    node.run("chain main\nnetwork on\n")
+    assert not (node.path / STEPS).exists()
+    node.run(TOR)
+    result = node.run(TOR, PATH=f"{broken_tools(node)}:{os.environ['PATH']}")
+    assert result.returncode == 0
+    assert not (node.path / STEPS).exists()
+
+
+def broken_tools(node: Node) -> Path:
+    """A folder with programs that fail, for the front of PATH."""
     tools = node.path / "tools"
     tools.mkdir()
     for tool in ("openssl", "sha256sum"):
         (tools / tool).write_text("#!/bin/sh\nexit 1\n")
         (tools / tool).chmod(0o755)
-    result = node.run(TOR, PATH=f"{tools}:{os.environ['PATH']}")
-    assert result.returncode != 0
+    return tools
+
+
+def test_without_openssl(node: Node) -> None:
+    """Nobody gets in, and the screen says so."""
+    result = node.run(TOR, PATH=f"{broken_tools(node)}:{os.environ['PATH']}")
+    assert result.returncode == 0
     assert node.conf() == {}
     assert node.read("run/cairn/wallet.report").startswith("Wallets cannot connect")
 

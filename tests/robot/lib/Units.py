@@ -413,7 +413,7 @@ class Units:
     def node_config_reads(self, text: str) -> None:
         """Has node-config read a node.conf with this text once; the file stays as it is.
 
-        Fails if node-config does.
+        Returns when the units that follow it have done so. Fails if node-config does.
 
         Example:
         | Node Config Reads    \\# x
@@ -423,3 +423,4 @@ class Units:
             " && mount --bind /run/other /boot/node.conf"
             " && systemctl restart node-config && umount /boot/node.conf"
         )
+        session.until("systemctl list-jobs --no-legend | grep -c . | grep -qx 0", 60)

@@ -1,9 +1,10 @@
-# shellcheck shell=sh disable=SC2154 # root, state, health are cairn-status's
+# shellcheck shell=sh disable=SC2154 # root, here, work, state, health: cairn-status's
 # Sentences for the owner: what is wrong and what to do. Sourced by cairn-status.
 #   reports   those of Cairn's scripts in the form for the page, which everybody in the local
 #             network can read. The screen shows the files themselves.
 #   warnings  the clock, a rebuild, health.json, Bitcoin Core's own; for screen and page
-# Environment: $root prefix of all paths, $state the answer to getblockchaininfo or nothing,
+# Environment: $root prefix of all paths, $here the folder of this file, $work the one with the
+# file facts, $state the answer to getblockchaininfo or nothing,
 # $health what health_read printed.
 
 # number NAME: of the answer, 0 for anything else
@@ -24,13 +25,15 @@ clock() {
 	case $built in '' | *[!0-9]*) built=0 ;; esac
 	tip=$(number mediantime)
 	advice="check the network: the node takes the time from NTP servers."
+	[ -z "$locked" ] ||
+		advice="no time server is asked: take tor=only out for one start, or use a clock with a battery."
 	if [ "$now" -lt "$built" ]; then
 		echo "The clock is wrong: it says $(day "$now"), before this image was made; $advice"
 	elif [ "$now" -lt "$tip" ]; then
 		echo "The clock is wrong: it says $(day "$now")," \
 			"the newest blocks are of $(day "$tip"); $advice"
 	elif [ "$tip" -gt 0 ] && [ $((now - tip)) -gt 86400 ] && [ "$(field chain)" = main ] &&
-		[ "$(number blocks)" = "$(number headers)" ] && grep -q '^peer   {' "$folder/facts"; then
+		[ "$(number blocks)" = "$(number headers)" ] && grep -q '^peer   {' "$work/facts"; then
 		advice="either the clock is wrong, or the peers send no new blocks."
 		echo "The newest block is of $(day "$tip"), but the clock says $(day "$now"): $advice"
 	fi
@@ -52,10 +55,7 @@ reports() {
 				echo "There is a message about node.conf; the node's screen and node-status show it."
 			;;
 		bitcoind)
-			# It quotes Core's words, and names wallets.
-			sed -e 's/ (last: [^)]*)//' -e 's/([^()]*scp [^()]*)/(the screen shows how)/' \
-				-e 's,/var/lib/bitcoind/[^ ;,)]*,/var/lib/bitcoind,g' \
-				-e 's/"[^"]*"/(see the screen)/g' "$report"
+			awk -f "$here/cairn-status-bitcoind.awk" "$here/verdict.tsv" "$report"
 			;;
 		# The name of a wallet may be in why bitcoind is held back.
 		update) sed -n -e '/held back/d' -e '/^Version /p' "$report" ;;
@@ -72,9 +72,12 @@ warnings() {
 			print "A damaged database is being rebuilt (" $0 "); the chain is fetched and" \
 				" checked again, wallet and settings are kept."
 		}' "$root/var/lib/cairn/rebuild" 2>/dev/null || :
+	# With the lock of cairn-tor-firewall no time server is ever asked.
+	locked=$(node_record "$root" lock)
 	wrong=$(clock)
 	[ -z "$wrong" ] || printf '%s\n' "$wrong"
-	health_advice "${wrong:+clock}"
+	told=$wrong$locked
+	health_advice "${told:+clock}"
 	# Core's own, one a line
 	printf '%s\n' "$state" | awk '
 		/^  "warnings": \[$/ { inside = 1; next }

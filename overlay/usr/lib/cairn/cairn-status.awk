@@ -47,9 +47,7 @@ tag == "health" {
 	next
 }
 tag == "wallet" {
-	rest = substr(rest, 1, 300)
-	if (rest ~ /^= ./) way[++ways] = substr(rest, 3)
-	else if (ways && rest != "" && steps[ways] < 20) step_of[ways, ++steps[ways]] = rest
+	if (wallet_lines < 60) wallet_line[++wallet_lines] = substr(rest, 1, 300)
 	next
 }
 tag == "report" { report[++reports] = substr(rest, 1, 600); next }
@@ -362,30 +360,62 @@ END {
 	data_size = whole(fact["data_size_kib"]) ? fact["data_size_kib"] * 1024 : 0
 	data_free = whole(fact["data_free_kib"]) ? fact["data_free_kib"] * 1024 : 0
 	if (answered && !peers && fact["uptime_seconds"] + 0 >= 300) warning[++warnings] = \
-		"The node has no connection to other nodes; check the network cable, the router, and" \
-		" what node.conf says about the network."
+		fact["tor"] == "" ? "The node has no connection to other nodes; check the network cable," \
+		" the router, and what node.conf says about the network." : \
+		"The node has no connection to other nodes; check the network cable, the router and the" \
+		" clock, without which Tor does not connect; journalctl -u cairn-tor has Tor's words."
 	if (data_size && data_free < 1e9) warning[++warnings] = \
 		"Little room is left on the data disk (" size(data_free) "); lower prune= in node.conf" \
 		" or use a larger disk."
 	keep_history()
 	left = estimate()
 	texts_of_all()
-	if (!ways) default_ways()
+	ways_to_connect()
 	write_json(ENVIRON["FOLDER"] "/status.json.new")
 	write_metrics(ENVIRON["FOLDER"] "/metrics.new")
 	write_page(ENVIRON["FOLDER"] "/index.html.new")
 	save(ENVIRON["FOLDER"] "/history.new")
 }
 
+# A step of a way; %h in it is the node, by the name that it announces
+function add_step(text,    at, node) {
+	if (steps[ways] >= 20) return
+	node = fact["mdns"] == "yes" ? shown["hostname"] ".local" : "NODE"
+	if (at = index(text, "%h")) {
+		text = substr(text, 1, at - 1) node substr(text, at + 2)
+		if (node == "NODE") text = text ", where NODE is the node's address"
+	}
+	step_of[ways, ++steps[ways]] = text
+}
 # Without a file wallet.steps: what docs/use/wallet.md says
+function ways_to_connect(    i, port) {
+	for (i = 1; i <= wallet_lines; i++) {
+		if (wallet_line[i] ~ /^= ./) way[++ways] = substr(wallet_line[i], 3)
+		else if (ways && wallet_line[i] != "") add_step(wallet_line[i])
+	}
+	if (!ways) default_ways()
+	# With tor= peers come in by the onion address only. A wallet's library that was tried (neutrino)
+	# takes headers only from nodes with all blocks.
+	if (fact["peerblockfilters"] != "1" || fact["listen"] == "0" || fact["tor"] != "" ||
+		fact["prune"] != "0") return
+	way[++ways] = "Compact block filters, for wallets that know BIP157 and ask no RPC"
+	port = chain["chain"] == "test" ? 18333 : chain["chain"] == "testnet4" ? 48333 : \
+		chain["chain"] == "signet" ? 38333 : chain["chain"] == "regtest" ? 18444 : 8333
+	if (whole(fact["port"])) port = fact["port"]
+	add_step("In the wallet, name this node as its peer: port " port " of %h")
+}
 function default_ways(    port) {
 	port = chain["chain"] == "test" ? 18332 : chain["chain"] == "testnet4" ? 48332 : \
 		chain["chain"] == "signet" ? 38332 : chain["chain"] == "regtest" ? 18443 : 8332
 	way[ways = 1] = "Through SSH, for wallets that use Bitcoin Core (Sparrow, Specter, Liana)"
-	if (fact["ssh"] != "yes") step_of[1, ++steps[1]] = "Put your SSH key into node.conf on the" \
-		" card (sshkey=) and start the node again. Without a key nobody can log in."
-	step_of[1, ++steps[1]] = "On your computer, open this connection and leave it open: ssh -L " \
-		port ":127.0.0.1:" port " root@" shown["hostname"] ".local"
-	step_of[1, ++steps[1]] = "In the wallet, choose Bitcoin Core as the server, with address" \
-		" 127.0.0.1 and port " port ", and the user and password of your rpcauth= line."
+	if (fact["ssh"] != "yes") add_step("Put your SSH key into node.conf on the card" \
+		" (walletkey=) and start the node again. Without a key nobody can log in.")
+	else {
+		add_step("Let wallets in: write walletaccess=rpc and walletshow=1 into node.conf on" \
+			" the card, and start the node again. Its screen then shows a password.")
+		add_step("On your computer, open this connection and leave it open: ssh -N -L " \
+			port ":127.0.0.1:" port " root@%h")
+		add_step("In the wallet, choose Bitcoin Core as the server, with address 127.0.0.1 and" \
+			" port " port ", and the user and password from the screen.")
+	}
 }

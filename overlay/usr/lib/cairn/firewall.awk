@@ -9,7 +9,7 @@
 
 function record(name,    line, found) {
 	while ((getline line < records) > 0)
-		if (line == name " 1" || (name == "sshkey" && index(line, "sshkey ") == 1)) found = 1
+		if (line == name " 1" || (name ~ /key$|^tor$/ && index(line, name " ") == 1)) found = 1
 	close(records)
 	return found
 }
@@ -60,19 +60,26 @@ END {
 
 	print "table inet cairn {"
 	print "\tchain everybody {"
-	if (everybody != "") print "\t\ttcp dport { " everybody " } accept"
+	# With tor= others come in by Tor alone; a bind= that says otherwise is no line of ours.
+	if (everybody != "" && !record("tor")) print "\t\ttcp dport { " everybody " } accept"
 	# The router asks which groups have members. With no answer a switch may stop sending to ours.
 	if (record("mdns")) print "\t\tip protocol 2 accept"
 	print "\t}\n\tchain neighbours {"
 	if (onions != "") print "\t\ttcp dport { " onions " } accept"
-	if (record("sshkey")) {
+	if (record("sshkey") || record("walletkey")) {
 		# A judgement: more than a person or a script of theirs needs. sshd_config limits further.
 		often = " saddr limit rate over 20/minute burst 20 packets } drop"
 		print "\t\ttcp dport 22 add @ssh4 { ip" often
 		print "\t\ttcp dport 22 add @ssh6 { ip6" often
 		print "\t\ttcp dport 22 accept"
 	}
-	if (served != "" && record("page")) print "\t\ttcp dport 80 accept"
+	if (served != "" && record("page")) {
+		# The web server has 256 connections (lighttpd.conf), a browser takes 6 for a node. A
+		# judgement: five browsers behind one address, and eight addresses to take them all.
+		print "\t\ttcp dport 80 add @page4 { ip saddr ct count over 32 } drop"
+		print "\t\ttcp dport 80 add @page6 { ip6 saddr ct count over 32 } drop"
+		print "\t\ttcp dport 80 accept"
+	}
 	if (record("mdns")) print "\t\tudp dport 5353 accept"
 	print "\t}\n}"
 }

@@ -84,6 +84,10 @@ function check_tor(    i, n, words) {
 		(tor == "only" ? " dnsseed forcednsseed" : ""), words, " ")
 	for (i = 1; i <= n; i++) if (val(words[i]) == "1") clash(words[i], "contradicts tor=" tor \
 		"; take one of the two lines out")
+	# It would listen in the clear, as there is no other way in with tor=.
+	if (val("listen") == "1" && val("listenonion") == "0") clash("listen", "with tor=" tor \
+		" others come in by an onion service, and listenonion=0 forbids that;" \
+		" take one of the two lines out")
 }
 # May others come in by an onion service? As Core decides it (InitParameterInteraction), but for
 # proxy=, which is ours here. What Core would ask Tor for without network is left out, too.
@@ -122,10 +126,12 @@ function print_update() {
 	print "update " (update == "" ? "notify" : update)
 	if (updateurl != "" && network != "off") print "updateurl " updateurl
 }
+# Does nothing leave the node but through Tor?
+function locked() { return tor == "only" || network == "off" }
 function print_own(    i) {
 	print_update()
 	if (tor != "") print "tor " tor
-	if (tor == "only" || network == "off") print "lock 1"
+	if (locked()) print "lock 1"
 	for (i in access) { access["rpc"] = 1; break }
 	if ("rpc" in access) {
 		print "walletaccess rpc"
@@ -185,7 +191,7 @@ function check_together(    nets, listening, n, words, i) {
 		if ("peerblockfilters" in now && val("peerblockfilters") != "1")
 			clash("peerblockfilters", "contradicts filters=1")
 	}
-	if (val("peerblockfilters") == "1" && val("blockfilterindex") !~ /^(1|basic)$/)
+	if (!filters && val("peerblockfilters") == "1" && val("blockfilterindex") !~ /^(1|basic)$/)
 		clash("peerblockfilters", "needs blockfilterindex=1")
 	if (val("acceptnonstdtxn") == "1" && chain == "main") clash("acceptnonstdtxn",
 		"is for test chains")
@@ -278,10 +284,10 @@ function check_switches(    n, i, words, name, what) {
 	for (i = 1; i <= n; i++)
 		if (words[i] in switches && !(words[i] in switched)) hide(words[i], 0)
 	if (network == "off" || ignored != "" || lost != "") return
-	if (tor == "only") hide("mdns", 0) # nothing leaves the node but through Tor
 	for (i = 1; i <= switch_count; i++) {
 		name = switch_of[i]
-		if (!(name in hidden)) continue
+		# with tor=only the name is not announced for another reason, which the owner knows
+		if (!(name in hidden) || (name == "mdns" && tor == "only")) continue
 		what = name == "mdns" ? "The node does not announce its name" : "The node shows no page"
 		if (hidden[name]) note(what ": line " hidden[name] " of node.conf may have been meant" \
 			" to switch that off. Correct that line and restart.")
@@ -340,7 +346,8 @@ END {
 	else if (absent == "" && ignored == "" && cut == "" && !once_doubt) print "without-once 1"
 	if (ignored != "" || lost != "") print "unread 1"
 	if (disk_doubt) print "datadisk-doubt 1"
-	if (tor == "only") hide("mdns", 0) # nothing leaves the node but through Tor
+	# cairn-tor-firewall lets no announcement out
+	if (locked()) hide("mdns", 0)
 	for (i = 1; i <= switch_count; i++) {
 		name = switch_of[i]
 		if (!(name in hidden) && !(name in switched && switched[name] == "0")) print name " 1"

@@ -52,7 +52,7 @@ node_conf_parse() {
 		last=$1/var/lib/cairn/node.conf
 		# A torn FAT file ends early. What is missing may be blank.
 		if [ -f "$last" ] && head -c "$size" "$last" | cmp -s - "$input" &&
-			tail -c "+$((size + 1))" "$last" | grep -q '[^[:space:]]'; then
+			tail -c "+$((size + 1))" "$last" | LC_ALL=C grep -q '[^[:space:]]'; then
 			cut=$last
 		fi
 	fi

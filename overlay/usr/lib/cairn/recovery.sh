@@ -134,6 +134,8 @@ damaged() {
 	${CAIRN_NODE_CONFIG:-node-config} || :
 	# It has run for this start already, with the small cache of a node at the tip.
 	${CAIRN_SYSTEMCTL:-systemctl} start node-tune.service || :
+	# It has, too, and node-config has taken back what wallets connect with.
+	${CAIRN_SYSTEMCTL:-systemctl} start cairn-wallet.service || :
 	${CAIRN_SYSTEMCTL:-systemctl} --no-block start cairn-sync-done.timer || :
 	exit 0
 }

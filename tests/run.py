@@ -74,6 +74,7 @@ SUITES = [
     "powerloss",
     "config",
     "network",
+    "page",
     "tune",
     "scripts",
     "datadisk",

@@ -26,6 +26,14 @@ The Name Is Announced
     File Should Be    /run/cairn/mdns-name    cairn
     Wait For Serial    cairn.local
 
+Name And Page Take Little Memory
+    [Documentation]    With Tor off. The page's server runs from its first visitor on.
+    System Is Running
+    Guest    systemctl start cairn-page
+    ${memory}=    Memory Of Units Should Be At Most    15    cairn-name    cairn-status
+    ...    cairn-page
+    Record Figure    memory of the name, the collector and the page    ${memory}    MiB
+
 The Rules Follow Another Node Conf
     [Documentation]    Without a restart of the machine, or of its network.
     ${before}=    Property Of    systemd-networkd    MainPID

@@ -36,7 +36,7 @@ from tests.robot.lib.session import Session, decode, poll, session
 Fake = Callable[[str, str], None]
 LIBRARIES = (
     *("CairnVM", "Contents", "Damage", "DataDisks", "Feeder", "Figures", "Files", "Health"),
-    *("Kernel", "Network", "Node", "PowerLoss", "Units", "Updates"),
+    *("Kernel", "Network", "Node", "Page", "PowerLoss", "Units", "Updates"),
     "Wallets",
 )
 

@@ -62,6 +62,7 @@ class CairnVM:
         measured: bool = False,
         bus: str = "virtio",
         watchdog: str = "",
+        web: int | str | None = None,
         wait: bool = True,
     ) -> None:
         """Starts a fresh copy of the image; one that still runs is ended first.
@@ -78,6 +79,7 @@ class CairnVM:
         ``bus``: where that disk is plugged in: virtio (default), nvme or usb. ``measured``: where
         cairn-probe measures it, on USB, or SCSI for the development image, whose kernel knows no
         USB. ``watchdog``: QEMU's name of a watchdog device; default none.
+        ``web``: port of this machine by which the guest's page is reached; default none.
         ``wait``: until its shell answers, see `Wait Until It Answers`; default yes.
 
         Fails if there is no image (Robot variable IMAGE), or if the guest does not come up.
@@ -89,7 +91,7 @@ class CairnVM:
         if isinstance(session.machine, Board):
             if volatile or lies:
                 session.need(Need.DISK)
-            if bus != "virtio" or watchdog or (memory, smp, disk_size) != (1024, 2, "8G"):
+            if bus != "virtio" or watchdog or web or (memory, smp, disk_size) != (1024, 2, "8G"):
                 session.need(Need.HARDWARE)
             if feeder is not None:
                 session.need(Need.FEEDER)
@@ -115,6 +117,8 @@ class CairnVM:
             options += ["--watchdog", watchdog]
         if feeder is not None:
             options += ["--feeder", str(feeder)]
+        if web is not None:
+            options += ["--web", str(web)]
         machine.options = options
         disk = VolatileDisk(machine.image, machine.sockets, seed, lies=lies)
         machine.volatile = disk if volatile else None

@@ -117,6 +117,25 @@ class Kernel:
         return memory
 
     @keyword
+    def memory_of_units_should_be_at_most(self, mebibytes: float, *units: str) -> float:
+        """Memory of all processes of these units, in MiB; what several share counts in part.
+
+        Returns it. Fails if it is more, or if one of the units has no process.
+
+        Example:
+        | ${memory}=    Memory Of Units Should Be At Most    15    cairn-status    cairn-page
+        """
+        kib = 0
+        for unit in units:
+            group = "/sys/fs/cgroup$(systemctl show --value -p ControlGroup " + unit + ")"
+            processes = f"$(sed 's,.*,/proc/&/smaps_rollup,' {group}/cgroup.procs)"
+            shares = session.run(f"grep -h ^Pss: {processes}")
+            kib += sum(int(line.split()[1]) for line in shares.splitlines())
+        if kib > mebibytes * 1024:
+            raise AssertionError(f"{kib / 1024:.1f} MiB for {', '.join(units)}")
+        return round(kib / 1024, 1)
+
+    @keyword
     def swap_should_be_on(self, *devices: str) -> None:
         """The guest swaps to these devices, and to nothing else.
 

@@ -1,0 +1,58 @@
+*** Settings ***
+Documentation     The node's page, as a browser in the owner's network shows it, from the first
+...               sync to a full disk: at the size of a phone and of a desktop, by Debian's
+...               Chromium. Pictures of each state stand beside the log.
+Resource          resources/node.resource
+Library           SeleniumLibrary
+Library           ${CURDIR}/lib/Page.py
+Suite Setup       Start Node And Browser
+Suite Teardown    Run Keywords    Close All Browsers    AND    Kill VM    AND    Stop Feeder
+
+*** Variables ***
+${WEB_PORT}       ${18680}
+
+*** Keywords ***
+Start Node And Browser
+    Start Feeder    ${FEEDER_PORT}
+    Start VM    page    ${INITIAL_CONF}prune=550\n    feeder=${FEEDER_PORT}    web=${WEB_PORT}
+    Open Browser Of The Owner    ${WEB_PORT}
+
+*** Test Cases ***
+In The First Sync
+    Wait For Height    500
+    Page Should Come To Say    ^Synchronising: block [\\d,]+ of 14,131
+    Page Should Be In Order    syncing
+    Element Should Be Visible    css:progress, [role=progressbar]
+
+Stopped
+    Guest    systemctl stop bitcoind
+    Page Should Come To Say    (?i)stopped
+    Page Should Be In Order    stopped
+
+Starting
+    [Documentation]    The daemon is held where it begins.
+    Daemon Starts And Is Held
+    Page Should Come To Say    (?i)start
+    Page Should Be In Order    starting
+    Held Daemon Goes On
+    Node Is Up
+
+Up To Date
+    Put Node Conf    ${SYNC_CONF}prune=550\n
+    Reboot
+    Wait For Height    ${TOP}    600
+    Page Should Come To Say    ^Up to date: block 14,131    300
+    Page Should Be In Order    tip
+    Page Should Contain    Connect a wallet
+
+No Connection
+    [Documentation]    After five minutes, as a node that has just started has none, either.
+    Node    setnetworkactive    false
+    Page Should Come To Warn    The node has no connection to other nodes    600
+    Page Should Be In Order    no-network
+    Node    setnetworkactive    true
+
+A Damaged Database
+    Flip Bits In    chainstate
+    Page Should Come To Say    (?i)rebuilt|rebuild    600
+    Page Should Be In Order    rebuilding

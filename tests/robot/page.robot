@@ -56,8 +56,23 @@ No Connection
     Page Should Be In Order    no-network
     Node    setnetworkactive    true
 
+A Full Disk
+    [Documentation]    bitcoind does not start with less than 50 MB.
+    [Tags]    long
+    Leave Room On The Data Disk    30
+    Guest    systemctl --no-block restart bitcoind
+    Page Should Come To Warn    The data partition is full; bitcoind stays stopped    300
+    Page Should Come To Say    ^The node is not running
+    Page Should Be In Order    full
+    Give Room Back
+    Reboot
+    Node Is Up
+
 A Damaged Database
     [Tags]    long
-    Flip Bits In    chainstate
+    # a table is written when the log is read at a start
+    Guest    systemctl restart bitcoind
+    Node Is Up
+    Flip Bits In    blocks/index/*.ldb    chainstate/*.ldb
     Page Should Come To Say    ^Rebuilding a damaged database    600
     Page Should Be In Order    rebuilding

@@ -14,6 +14,8 @@ from lab.under_test import Need
 from tests.robot.lib.session import ERRORS, session
 
 DATA = "/var/lib/bitcoind"
+#: What fills the data partition.
+FILLER = f"{DATA}/filler"
 #: Flips a bit in the middle of each 4 KiB, of at most 80, of these files below a folder. Two pages
 #: are left out of LMDB's: its meta pages; of LevelDB's tables no more than a block is lost.
 FLIP = """\
@@ -80,6 +82,30 @@ class Damage:
             raise AssertionError(f"there was nothing to flip in {' '.join(files)}")
         session.run("sync; echo 3 >/proc/sys/vm/drop_caches")
         session.run("systemctl --no-block start bitcoind")
+
+    @keyword
+    def leave_room_on_the_data_disk(self, mebibytes: int) -> None:
+        """Fills the data partition with one file, so that this much is free.
+
+        `Give Room Back` removes the file. Fails if less was free before.
+
+        Example:
+        | Leave Room On The Data Disk    30
+        """
+        session.need(Need.DATA)
+        free = int(session.run(f"df -Pm {DATA} | awk 'NR == 2 {{ print $4 }}'"))
+        if free <= mebibytes:
+            raise AssertionError(f"only {free} MiB are free")
+        session.run(f"fallocate -l {free - mebibytes}M {FILLER} && sync")
+
+    @keyword
+    def give_room_back(self) -> None:
+        """Removes what `Leave Room On The Data Disk` has written.
+
+        Example:
+        | Give Room Back
+        """
+        session.run(f"rm -f {FILLER} && sync")
 
     @keyword
     def ruin_the_coins(self) -> None:

@@ -82,18 +82,20 @@ class Page:
 
     @keyword
     def page_should_come_to_warn(self, text: str, seconds: float = 120) -> None:
-        """Waits until the page has a warning with this text in it. Fails if it never has.
+        """Waits until the page has a warning or report with this text in it. Fails if it never has.
 
         Example:
         | Page Should Come To Warn    The node has no connection to other nodes    600
         """
 
         def ask() -> list[str] | None:
-            warnings: list[str] = self.figures()["warnings"]
+            figures = self.figures()
+            warnings: list[str] = figures["warnings"] + figures["reports"]
             return warnings if any(text in warning for warning in warnings) else None
 
         if poll(ask, session.seconds(seconds)) is None:
-            raise AssertionError(f"the page warns of: {self.figures()['warnings']}")
+            figures = self.figures()
+            raise AssertionError(f"the page warns of: {figures['warnings'] + figures['reports']}")
 
     @keyword
     def daemon_starts_and_is_held(self) -> None:

@@ -275,9 +275,10 @@ def test_the_table_of_the_owners_page(made: Made) -> None:
     assert written == everything
     for networks in re.findall(r"elements = \{(.*)\}", BASE):
         assert all(network in page for network in re.findall(r"[\da-f.:]+/\d+", networks))
-    awk = (ROOT / "overlay/usr/lib/cairn/firewall.awk").read_text()
-    for port in re.findall(r'standard\["\w+"\] = (\d+)', awk):
-        assert port in page
+    awk = (ROOT / "overlay/usr/lib/cairn/chain-ports.awk").read_text()
+    ports = re.findall(r'p2p_port\["\w+"\] = (\d+)', awk)
+    assert len(ports) == 5
+    assert all(port in page for port in ports)
 
 
 def test_wrong_option() -> None:

@@ -231,7 +231,8 @@ def test_reindex_of_a_file_in_doubt(tmp_path: Path, awk: str, reason: str) -> No
     file.write_text("dbcache=400\n")
     library = ROOT / "overlay/usr/lib/cairn"
     command = [*awk.split(), "-v", f"table={ROOT / 'overlay/usr/share/cairn/options.tsv'}"]
-    for name in ("node-conf-values", "node-conf-rejected", "node-conf-end", "node-conf"):
+    conf = ("node-conf-values", "node-conf-rejected", "node-conf-end", "node-conf")
+    for name in ("chain-ports", *conf):
         command += ["-f", str(library / f"{name}.awk")]
     if reason:
         command += ["-v", f"{reason}={file}"]

@@ -37,6 +37,7 @@ def parse(text: str | bytes, awk: str = "mawk", **variables: str) -> dict[str, l
         "forgotten",
     ):
         words += ["-v", f"{name}={variables.get(name, '')}"]
+    words += ["-f", str(LIBRARY / "chain-ports.awk")]
     for part in ("-values", "-end", "-rejected", ""):
         words += ["-f", str(LIBRARY / f"node-conf{part}.awk")]
     data = text.encode() if isinstance(text, str) else text

@@ -387,6 +387,8 @@ function add_step(text,    at, node) {
 	}
 	step_of[ways, ++steps[ways]] = text
 }
+# main, too, as long as the daemon has not said which
+function of_chain() { return chain["chain"] in p2p_port ? chain["chain"] : "main" }
 # Without a file wallet.steps: what docs/use/wallet.md says
 function ways_to_connect(    i, port) {
 	for (i = 1; i <= wallet_lines; i++) {
@@ -399,14 +401,11 @@ function ways_to_connect(    i, port) {
 	if (fact["peerblockfilters"] != "1" || fact["listen"] == "0" || fact["tor"] != "" ||
 		fact["prune"] != "0") return
 	way[++ways] = "Compact block filters, for wallets that know BIP157 and ask no RPC"
-	port = chain["chain"] == "test" ? 18333 : chain["chain"] == "testnet4" ? 48333 : \
-		chain["chain"] == "signet" ? 38333 : chain["chain"] == "regtest" ? 18444 : 8333
-	if (whole(fact["port"])) port = fact["port"]
+	port = whole(fact["port"]) ? fact["port"] : p2p_port[of_chain()]
 	add_step("In the wallet, name this node as its peer: port " port " of %h")
 }
 function default_ways(    port) {
-	port = chain["chain"] == "test" ? 18332 : chain["chain"] == "testnet4" ? 48332 : \
-		chain["chain"] == "signet" ? 38332 : chain["chain"] == "regtest" ? 18443 : 8332
+	port = rpc_port[of_chain()]
 	way[ways = 1] = "Through SSH, for wallets that use Bitcoin Core (Sparrow, Specter, Liana)"
 	if (fact["ssh"] != "yes") add_step("Put your SSH key into node.conf on the card" \
 		" (walletkey=) and start the node again. Without a key nobody can log in.")

@@ -1,5 +1,6 @@
 # What the firewall opens on this node, as rules for nft that are added to firewall.nft. Called by
-# cairn-firewall, with bitcoin-conf.awk in front of it and the daemon's bitcoin.conf as its input.
+# cairn-firewall, with chain-ports.awk and bitcoin-conf.awk in front of it and the daemon's
+# bitcoin.conf as its input.
 #
 # Variables: records  node-conf.records (node-conf.awk)
 #            served   not "": the image has a page
@@ -34,7 +35,7 @@ function peers(    own, binds, n, i, port) {
 	if (has("networkactive") && value("networkactive") != "1") return
 	if (has("listen") ? value("listen") != "1" : !has("bind") && !has("whitebind") && !listens())
 		return
-	own = has("port") ? value("port") : standard[chain]
+	own = has("port") ? value("port") : p2p_port[chain]
 	n = entries("bind", binds)
 	for (i = 1; i <= n; i++) {
 		port = port_of(binds[i], own)
@@ -52,9 +53,7 @@ function peers(    own, binds, n, i, port) {
 	if (!n && !any) everybody = open(own, everybody)
 }
 END {
-	standard["main"] = 8333; standard["test"] = 18333; standard["testnet4"] = 48333
-	standard["signet"] = 38333; standard["regtest"] = 18444
-	if (!(chain in standard)) exit 1
+	if (!(chain in p2p_port)) exit 1
 	peers()
 	if (wrong) exit 1
 

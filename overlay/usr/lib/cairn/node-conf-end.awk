@@ -112,9 +112,7 @@ function print_tor(section,    port) {
 	}
 	# Nobody comes in but from Tor. Core reads bind= of a test chain from its section only.
 	if (tor_listens() && section == (chain == "main" ? "-" : chain)) {
-		port = chain == "test" ? 18334 : chain == "testnet4" ? 48334 : chain == "signet" ? 38334 : \
-			chain == "regtest" ? 18445 : 8334
-		print "option " section " bind=127.0.0.1:" port "=onion"
+		print "option " section " bind=127.0.0.1:" (p2p_port[chain] + 1) "=onion"
 	}
 }
 # Does nothing leave the node but through Tor?
@@ -127,8 +125,7 @@ function print_own(    i) {
 		print "walletaccess rpc"
 		if ("ssh" in access) print "walletaccess ssh"
 		if ("tor" in access) print "walletaccess tor"
-		print "rpcport " (has("rpcport") ? val("rpcport") : chain == "test" ? 18332 : \
-			chain == "testnet4" ? 48332 : chain == "signet" ? 38332 : chain == "regtest" ? 18443 : 8332)
+		print "rpcport " (has("rpcport") ? val("rpcport") : rpc_port[chain])
 	}
 }
 function other_than_onion_proxy() { return has("proxy") && all["proxy"] ~ /,[^,=]+,/ }

@@ -69,6 +69,7 @@ node_conf_parse() {
 	LC_ALL=C awk -v table="$node_conf_here/../../share/cairn/options.tsv" -v known="${4-}" \
 		-v ignored="$ignored" -v absent="$absent" -v remembered="$remembered" \
 		-v archives="$archives" -v cut="$cut" -v lost="$lost" -v forgotten="$forgotten" \
+		-f "$node_conf_here/chain-ports.awk" \
 		-f "$node_conf_here/node-conf-values.awk" -f "$node_conf_here/node-conf-end.awk" \
 		-f "$node_conf_here/node-conf-rejected.awk" -f "$node_conf_here/node-conf.awk" \
 		"$input" >"$3/records" || {

@@ -281,6 +281,17 @@ def test_the_table_of_the_owners_page(made: Made) -> None:
     assert all(port in page for port in ports)
 
 
+def test_one_local_network() -> None:
+    """What is let out with tor=only is let in by the firewall: two files, one list of networks."""
+    tor = (ROOT / "overlay/usr/lib/cairn/cairn-tor-firewall").read_text()
+    private = re.search(r'private="(.*)"', tor)
+    local = re.search(r"chain local \{(.*?)\n\t\}", tor, re.S)
+    assert private and local
+    let_out = {*private[1].split(", "), *re.findall(r"[\da-f]+::/\d+", local[1])}
+    let_in = ", ".join(re.findall(r"elements = \{ (.*) \}", BASE)).split(", ")
+    assert let_out == set(let_in)
+
+
 def test_wrong_option() -> None:
     """Usage."""
     result = subprocess.run([SCRIPT, "--flush"], check=False, capture_output=True, text=True)

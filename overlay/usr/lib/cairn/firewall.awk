@@ -8,11 +8,14 @@
 # Exit status: 1 where something is not understood; the output is of no use then.
 # POSIX awk; must run under busybox and mawk.
 
-function record(name,    line, found) {
-	while ((getline line < records) > 0)
-		if (line == name " 1" || (name ~ /key$|^tor$/ && index(line, name " ") == 1)) found = 1
+# What node.conf switches on: switches with 1, keys and tor= with whatever they are
+function read_records(    line, name) {
+	while ((getline line < records) > 0) {
+		name = line
+		sub(/ .*/, "", name)
+		if (line == name " 1" || (name ~ /key$|^tor$/ && name != line)) on[name] = 1
+	}
 	close(records)
-	return found
 }
 # The port of bind= or whitebind=, `otherwise` if it has none; sets `address`
 function port_of(text, otherwise,    colons, copy) {
@@ -54,31 +57,32 @@ function peers(    own, binds, n, i, port) {
 }
 END {
 	if (!(chain in p2p_port)) exit 1
+	read_records()
 	peers()
 	if (wrong) exit 1
 
 	print "table inet cairn {"
 	print "\tchain everybody {"
 	# With tor= others come in by Tor alone; a bind= that says otherwise is no line of ours.
-	if (everybody != "" && !record("tor")) print "\t\ttcp dport { " everybody " } accept"
+	if (everybody != "" && !("tor" in on)) print "\t\ttcp dport { " everybody " } accept"
 	# The router asks which groups have members. With no answer a switch may stop sending to ours.
-	if (record("mdns")) print "\t\tip protocol 2 accept"
+	if ("mdns" in on) print "\t\tip protocol 2 accept"
 	print "\t}\n\tchain neighbours {"
 	if (onions != "") print "\t\ttcp dport { " onions " } accept"
-	if (record("sshkey") || record("walletkey")) {
+	if (("sshkey" in on) || ("walletkey" in on)) {
 		# A judgement: more than a person or a script of theirs needs. sshd_config limits further.
 		often = " saddr limit rate over 20/minute burst 20 packets } drop"
 		print "\t\ttcp dport 22 add @ssh4 { ip" often
 		print "\t\ttcp dport 22 add @ssh6 { ip6" often
 		print "\t\ttcp dport 22 accept"
 	}
-	if (served != "" && record("page")) {
+	if (served != "" && ("page" in on)) {
 		# The web server has 256 connections (lighttpd.conf), a browser takes 6 for a node. A
 		# judgement: five browsers behind one address, and eight addresses to take them all.
 		print "\t\ttcp dport 80 add @page4 { ip saddr ct count over 32 } drop"
 		print "\t\ttcp dport 80 add @page6 { ip6 saddr ct count over 32 } drop"
 		print "\t\ttcp dport 80 accept"
 	}
-	if (record("mdns")) print "\t\tudp dport 5353 accept"
+	if ("mdns" in on) print "\t\tudp dport 5353 accept"
 	print "\t}\n}"
 }

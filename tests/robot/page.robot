@@ -61,7 +61,7 @@ A Full Disk
     [Tags]    long
     Leave Room On The Data Disk    30
     Guest    systemctl --no-block restart bitcoind
-    Page Should Come To Warn    The data partition is full; bitcoind stays stopped    300
+    Page Should Come To Warn    The data partition is full    300
     Page Should Come To Say    ^The node is not running
     Page Should Be In Order    full
     Give Room Back

@@ -41,8 +41,9 @@ Starting
 
 Up To Date
     [Tags]    long
+    Shut Down
     Put Node Conf    ${SYNC_CONF}prune=550\n
-    Reboot
+    Power On
     Wait For Height    ${TOP}    600
     Page Should Come To Say    ^Up to date: block 14,131    300
     Page Should Be In Order    tip

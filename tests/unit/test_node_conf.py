@@ -553,6 +553,9 @@ OPEN = [
     "maxconnections=040x",
     "maxconnections=1e3",
     "port=70000",
+    # SSH's and the page's, which are for neighbours only; bitcoind has no right to them
+    "port=22",
+    "port=80",
     "reindex=2",
     "reindex-chainstate=1",  # not about chain=
     "dbcahce=400",

@@ -29,9 +29,11 @@ function port_of(text, otherwise,    colons, copy) {
 	sub(/^.*:/, "", text)
 	return text
 }
-# open PORT LIST: each port once, in the order in which they are found
+# open PORT LIST: each port once, in the order in which they are found. None below 1024: bitcoind
+# has no right to them, and SSH and the page, which are for neighbours only, have theirs there.
 function open(port, list) {
 	if (port !~ /^[1-9][0-9]*$/ || length(port) > 5 || port + 0 > 65535) { wrong = 1; return "" }
+	if (port + 0 < 1024) return list
 	return index(", " list ", ", ", " port ", ") ? list : list == "" ? port : list ", " port
 }
 function peers(    own, binds, n, i, port) {

@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import os
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -313,3 +314,13 @@ def test_screen(node: Node) -> None:
         assert max(map(len, rows)) <= 80 + (page == 1) * 40
         if page > 1:
             assert set("".join(rows[1:])) == set(" \u2580\u2584\u2588")
+
+
+def test_a_pipe_for_an_address(node: Node) -> None:
+    """Tor's user, who writes the onion's address, cannot hold the screen up."""
+    node.run(f"{TOR}walletshow 1\n")
+    (node.path / "run/cairn/tor").mkdir()
+    os.mkfifo(node.path / "run/cairn/tor/rpc-onion")
+    started = time.monotonic()
+    assert screen(node, 3) == []
+    assert time.monotonic() - started < 60

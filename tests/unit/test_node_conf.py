@@ -611,7 +611,7 @@ def test_i2p_is_asked_for_peers_only_with_network(node: Node, shell: str) -> Non
     i2p = "i2psam=192.168.1.60:7656"
     assert node.run(f"{i2p}\n", shell) == ""
     assert node.options() == [i2p]
-    assert node.run(f"networkactive=0\n{i2p}\n[signet]\nport=9\n", shell) == ""
+    assert node.run(f"networkactive=0\n{i2p}\n[signet]\nport=9000\n", shell) == ""
     assert node.options() == ["i2pacceptincoming=0", "networkactive=0", i2p]
 
 

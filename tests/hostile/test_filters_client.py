@@ -6,18 +6,15 @@ in tests/bip157/go.sum.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lab.paths import ROOT
-from tests.hostile.rights import superuser
-from tests.hostile.test_wallet_access import BITCOIND, UNSHARE
+from tests.hostile.stage import played
 
 pytestmark = pytest.mark.long  # fetches and compiles the client, and waits for a peer in vain
 
@@ -35,18 +32,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         cwd=ROOT / "tests/bip157",
         env={**os.environ, "CGO_ENABLED": "0"},
     )
-    stage = [sys.executable, "-m", "tests.hostile.filters_stage", str(ROOT), str(BITCOIND)]
-    done = subprocess.run(
-        [*superuser(), *UNSHARE, *stage, str(program)],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=900,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return result
+    return played("filters_stage", str(program))
 
 
 def test_a_coin_is_found(seen: dict[str, Any]) -> None:

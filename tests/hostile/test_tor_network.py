@@ -5,20 +5,12 @@ Five minutes on a machine that has nothing else to do, most of it waiting for To
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lab.paths import ROOT
-from tests.hostile.rights import superuser
-from tests.hostile.test_wallet_access import UNSHARE
+from tests.hostile.stage import played
 
-BITCOIND = Path(os.environ.get("CAIRN_BITCOIND") or ROOT / "out/core/bin/bitcoind")
 pytestmark = pytest.mark.slow
 #: Where relays and authorities of the stage listen.
 RELAYS = {port + at for port in (7000, 7010, 7020, 7100, 7110, 7120) for at in (0, 1)}
@@ -27,18 +19,7 @@ RELAYS = {port + at for port in (7000, 7010, 7020, 7100, 7110, 7120) for at in (
 @pytest.fixture(scope="module")
 def seen() -> dict[str, Any]:
     """What the stage saw: it is played once."""
-    stage = [sys.executable, "-m", "tests.hostile.tor_stage", str(ROOT), str(BITCOIND)]
-    done = subprocess.run(
-        [*superuser(), *UNSHARE, *stage],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=1800,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return result
+    return played("tor_stage", seconds=1800)
 
 
 def test_two_nodes_by_their_onions(seen: dict[str, Any]) -> None:

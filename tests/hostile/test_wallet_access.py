@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lab.paths import ROOT
-from tests.hostile.rights import superuser
-
-BITCOIND = Path(os.environ.get("CAIRN_BITCOIND") or ROOT / "out/core/bin/bitcoind")
-UNSHARE = ["unshare", "--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "--kill-child"]
-UNSHARE += ["--mount-proc"]
+from tests.hostile.stage import played
 
 
 @pytest.fixture(scope="module")
 def seen() -> dict[str, Any]:
     """What the stage saw: it is played once."""
-    stage = [sys.executable, "-m", "tests.hostile.wallet_stage", str(ROOT), str(BITCOIND)]
-    done = subprocess.run(
-        [*superuser(), *UNSHARE, *stage],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=900,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return result
+    return played("wallet_stage")
 
 
 def test_nothing_to_say(seen: dict[str, Any]) -> None:

@@ -259,6 +259,6 @@ def test_marked_tests(monkeypatch: pytest.MonkeyPatch, check: bool, selection: s
         return subprocess.CompletedProcess(command, 0, "1 passed\n")
 
     monkeypatch.setattr(subprocess, "run", run)
-    runner.unit(argparse.Namespace(check=check, image=None))
+    runner.unit(argparse.Namespace(check=check, only=None, image=None))
     assert asked[asked.index("-m") + 1] == selection
     assert asked[-1] == "tests/unit"

@@ -55,6 +55,9 @@ The Kernel Is Configured As Written
     ${lost}=    Kernel Options Lost
     Should Be Empty    ${lost}
 
+Scripts Find Their Programs
+    Programs Of Scripts Should Exist
+
 Nobody Gets Another's Rights
     No File Should Be Setuid
 

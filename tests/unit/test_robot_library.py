@@ -301,6 +301,17 @@ def test_files(fake: Fake, tmp_path: Path) -> None:
         files.file_should_be(f"{tmp_path}/full", "kep")
 
 
+def test_programs_of_scripts(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of this machine are enough, or the missing ones are named."""
+    fake("blockdev", "")
+    words = {"sed": {"a"}, "blockdev": {"b"}}
+    monkeypatch.setattr("lab.command_words.of_overlay", lambda overlay: words)
+    Files().programs_of_scripts_should_exist()
+    words["no-such-program"] = {"c"}
+    with pytest.raises(AssertionError, match="no such program: no-such-program"):
+        Files().programs_of_scripts_should_exist()
+
+
 def test_write_file(fake: Fake, tmp_path: Path) -> None:
     """The line as it is, whatever is in it."""
     fake("sync", "")

@@ -21,7 +21,9 @@ BROKEN_UNIT = "[Service]\nType=oneshot\nExecStart=/bin/false\n"
 #: What a trial has in a test, in seconds, for what owners' nodes have half an hour for
 SHORT_TRIAL = "[Service]\nEnvironment=CAIRN_TRIAL_TIME={0} CAIRN_TRIAL_LONGEST={0}\n"
 #: How a version may be broken
-WAYS = ("", "unit", "panic", "root", "bitcoind")
+WAYS = ("", "unit", "panic", "root", "disk", "bitcoind")
+#: What the kernel's command line gets at its end
+WORDS = {"panic": "init=/nowhere", "disk": "root=PARTLABEL=nowhere"}
 
 
 def partition(image: Path, name: str, target: Path) -> None:
@@ -73,6 +75,8 @@ def make(
     """A bundle of that version, broken in one of WAYS; returns ``out``.
 
     panic: the kernel is told to start a program that is not there. root: the file system is none.
+    disk: the kernel is told to wait for a partition that is not there, as it does when the driver of
+    the disk is missing.
     """
     assert way in WAYS, f"{way} is none of {', '.join(WAYS)}"
     work = out.with_suffix(".work")
@@ -86,9 +90,9 @@ def make(
     if way == "root":
         packed.write_bytes(bytes(packed.stat().st_size))
     slot = work / "boot/slot-a"
-    if way == "panic":
+    if way in WORDS:
         line = (slot / "cmdline").read_text().strip()
-        (slot / "cmdline").write_text(f"{line} init=/nowhere\n")
+        (slot / "cmdline").write_text(f"{line} {WORDS[way]}\n")
     content = packed.read_bytes()
     values = dict(line.split("=", 1) for line in (slot / "release").read_text().splitlines())
     values |= {"version": version, "root-size": str(len(content))}

@@ -98,6 +98,10 @@ A Kernel That Panics Goes Back
 A Root That Does Not Mount Goes Back
     Falls Back    root    it did not come up
 
+A Root That Is Not There Goes Back
+    [Documentation]    The kernel waits three minutes for its partition (rootwait=), then panics.
+    Falls Back    disk    failed three times    seconds=1200
+
 Three Failures Are Enough
     ${file}=    Make Update    9.9.0    broken=unit    seconds=300
     Is Refused    ${URL}/${file}    has failed three times

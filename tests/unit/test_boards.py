@@ -193,6 +193,23 @@ def made_up(board: str, directory: Path) -> Path:
     return directory / f"cairn-{board}.img"
 
 
+def test_a_kernel_without_its_root_ends() -> None:
+    """Whatever it lacks, a panic ends its boot: it does not wait for a partition for ever.
+
+    Linux takes a value for rootwait since 6.6 (init/do_mounts.c: rootwait_timeout_setup).
+    """
+    words = (ROOT / "board/common/cmdline").read_text().split()
+    values = dict(word.partition("=")[::2] for word in words)
+    assert words.count("rootwait") == 0
+    assert 60 <= int(values["rootwait"]) <= 300, "a USB disk needs its time, an owner has little"
+    assert 0 < int(values["panic"]) <= 30
+    kernel = re.search(
+        r'KERNEL_CUSTOM_VERSION_VALUE="(\d+)\.(\d+)', (CONFIGS / "common.config").read_text()
+    )
+    assert kernel
+    assert (int(kernel[1]), int(kernel[2])) >= (6, 6)
+
+
 def data_ranges(path: Path) -> list[tuple[int, int]]:
     """Begin and length of what is no hole in a sparse file."""
     with path.open("rb") as stream:

@@ -90,7 +90,7 @@ class Updates:
     ) -> str:
         """Makes a bundle of that version from the image under test; returns its file's name.
 
-        ``broken``: "" (default), unit, panic, root or bitcoind (lab/updates.py). ``keys``: folder
+        ``broken``: "" (default), unit, panic, root, disk or bitcoind (lab/updates.py). ``keys``: folder
         with ca.pem, bundle.pem and bundle.key to sign with, default the image's own. ``board``:
         whose it says it is, default the image's. ``seconds``: what its trial may take, default 900.
 

@@ -26,7 +26,9 @@ loader_may_boot() {
 loader_committed() { [ -f "$boot/slot-$1/good" ] && [ "$(loader_slot config.txt)" = "$1" ]; }
 
 # The firmware's watchdog is for trials only: a node that is slow once must not lose its system.
-# kernel_watchdog_timeout is in seconds; config.txt has no such line.
+# kernel_watchdog_timeout is in seconds; config.txt has no such line. The firmware also hands it to
+# Linux as watchdog.open_timeout: the time until systemd has to feed the watchdog (Raspberry Pi's
+# documentation of config.txt). 60: what a slow USB disk needs as root, several times over.
 loader_arm() {
 	[ "$(loader_slot "slot-$1/config.txt")" = "$1" ] || return 1
 	settings=$(cat "$boot/slot-$1/config.txt") || return 1

@@ -100,7 +100,7 @@ A Root That Does Not Mount Goes Back
 
 A Root That Is Not There Goes Back
     [Documentation]    The kernel waits three minutes for its partition (rootwait=), then panics.
-    Falls Back    disk    failed three times    seconds=1200
+    Falls Back    disk    it did not come up    seconds=1200
 
 Three Failures Are Enough
     ${file}=    Make Update    9.9.0    broken=unit    seconds=300

@@ -44,12 +44,15 @@ def entries(boot: Path) -> list[Entry]:
     return sorted(found, key=Entry.order)
 
 
-def start(boot: Path) -> Entry | None:
-    """Chooses an entry and takes a try from it (boot_entry_bump_counters)."""
+def start(boot: Path, renames: bool = True) -> Entry | None:
+    """Chooses an entry and takes a try from it (boot_entry_bump_counters).
+
+    ``renames``: can the firmware rename a file? systemd-boot goes on if it cannot.
+    """
     if not (found := entries(boot)):
         return None
     entry = found[0]
-    if entry.left is not None:
+    if entry.left is not None and renames:
         left, done = max(entry.left - 1, 0), entry.done + 1
         entry.path.rename(entry.path.with_name(f"{entry.name}+{left}-{done}.conf"))
     return entry

@@ -64,6 +64,8 @@ class UpdateNode:
         self.write("var/lib/cairn/node.conf", "hostname=attic\n")
         self.write("run/cairn/node-conf.records", "chain main\nnetwork on\n")
         self.boots = 0
+        self.renames = True
+        """a PC's firmware can rename files"""
         self.disk()
         self.make_tools()
         self.fill("a", "1.0.0")
@@ -216,7 +218,7 @@ class UpdateNode:
             kernel, line = boot.kernel.decode(), boot.command_line
             assert boot.tree == boot.kernel, "a device tree of another version"
         else:
-            entry = systemd_boot.start(self.boot_folder)
+            entry = systemd_boot.start(self.boot_folder, self.renames)
             assert entry, "no entry that can be started"
             kernel = (self.boot_folder / entry.values["linux"].lstrip("/")).read_text()
             line = entry.values["options"]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.shared.commands import program
 from tests.shared.update_node import BOARDS, UpdateNode
 
 SHELLS = ["dash", "busybox sh"]
@@ -247,8 +248,6 @@ def test_links_and_folders(node: UpdateNode) -> None:
 
 def test_full_boot_partition(node: UpdateNode) -> None:
     """Said in KiB, before anything is written."""
-    from tests.shared.commands import program
-
     program(node.tools / "df", "echo head; echo x 262144 262044 100 99% /boot")
     assert "has 100 KiB left" in files(node, node.bundle("2.0.0"))
     assert not (node.boot_folder / "slot-b").exists()
@@ -273,3 +272,50 @@ def test_left_beside(node: UpdateNode) -> None:
     assert (node.boot_folder / f"{target}.new1").exists()
     assert node.cut().version == "2.0.0"
     node.slots("committed")
+
+
+# -- boots that are counted ---------------------------------------------------------------
+
+
+def test_cut_before_the_counted_entry_is_gone(tmp_path: Path) -> None:
+    """The lasting entry counts: the slot stays, and the rest is removed by the next word."""
+    node = UpdateNode(tmp_path / "node", "x86_64")
+    entries = node.boot_folder / "loader/entries"
+    install(node)
+    node.restarted(node.slots("reboot"))
+    counted = (entries / "cairn-b+0-1.conf").read_text()
+    node.slots("set-state", "b", "good")
+    (entries / "cairn-b+0-1.conf").write_text(counted)
+    assert node.cut().version == "2.0.0"
+    node.slots("on-trial", status=1)
+    node.slots("committed")
+    node.slots("set-state", "b", "good")
+    assert not (entries / "cairn-b+0-1.conf").exists()
+    # A rollback of this slot is a trial again, although its lasting entry is there.
+    node.slots("set-primary", "a")
+    assert node.restarted(node.slots("reboot")).version == "1.0.0"
+    node.slots("committed", status=1)
+    node.slots("on-trial")
+
+
+def test_firmware_that_renames_nothing(tmp_path: Path) -> None:
+    """The trial takes its own try away, so that it is the last one."""
+    node = UpdateNode(tmp_path / "node", "x86_64")
+    node.renames = False
+    install(node)
+    assert node.restarted(node.slots("reboot")).version == "2.0.0"
+    assert node.cut().version == "2.0.0", "the premise: such a firmware starts it again"
+    node.slots("spend")
+    assert node.cut().version == "1.0.0"
+    node.slots("spend")
+    assert node.cut().version == "1.0.0", "of a slot that stays nothing is taken"
+
+
+def test_tries_that_cannot_be_taken(tmp_path: Path) -> None:
+    """Status 3: whoever asks must not restart."""
+    node = UpdateNode(tmp_path / "node", "x86_64")
+    node.renames = False
+    install(node)
+    node.restarted(node.slots("reboot"))
+    program(node.tools / "sync", "exit 1")
+    assert "could not be written" in node.slots("spend", status=3)

@@ -438,6 +438,50 @@ def test_progress_gets_more_time_but_not_for_ever(pi: UpdateNode) -> None:
         assert least <= float(pi.read("proc/uptime").split()[0]) <= most
 
 
+def test_firmware_that_renames_nothing(tmp_path: Path) -> None:
+    """systemd-boot starts the same entry again then; the trial itself makes sure that it is one."""
+    node = UpdateNode(tmp_path / "node", "x86_64")
+    node.renames = False
+    on_trial(node)
+    node.write("failed-units", "x.service loaded failed failed x\n")
+    said = node.trial()
+    node.write("failed-units", "")
+    falls_back(node, said, "x.service")
+    # and one whose power fails as soon as it is looked at
+    assert node.restarted(install(node, "--again")).version == "2.0.0"
+    program(node.tools / "sleep", "kill -9 0")
+    node.write("rpc", "1 0 Loading\n")
+    node.trial(status=-9, CAIRN_TRIAL_TIME="90000")
+    assert node.cut().version == "1.0.0"
+
+
+def test_a_trial_that_cannot_be_ended(tmp_path: Path) -> None:
+    """With such a firmware and a boot partition that cannot be written: no restart, and it is said."""
+    node = UpdateNode(tmp_path / "node", "x86_64")
+    node.renames = False
+    on_trial(node)
+    node.write("failed-units", "x.service loaded failed failed x\n")
+    program(node.tools / "sync", "exit 1")
+    said = node.trial()
+    assert "reboot" not in said.splitlines()
+    assert "a restart would start it again" in node.screen()
+    (node.tools / "sync").unlink()
+    assert node.restarted(node.trial()).version == "1.0.0"
+
+
+def test_cut_while_it_becomes_good(tmp_path: Path) -> None:
+    """A PC that has both entries of slot b: the version is in use, and a failing unit is no loop."""
+    node = UpdateNode(tmp_path / "node", "x86_64")
+    on_trial(node)
+    entries = node.boot_folder / "loader/entries"
+    shutil.copy(entries / "cairn-b+0-1.conf", entries / "cairn-b.conf")
+    assert node.cut().version == "2.0.0"
+    node.write("failed-units", "x.service loaded failed failed x\n")
+    assert "reboot" not in node.trial().splitlines()
+    assert node.screen().startswith("Version 2.0.0 is in use now.")
+    assert not (entries / "cairn-b+0-1.conf").exists()
+
+
 def test_shutdown_during_a_trial(node: UpdateNode) -> None:
     """By the owner: no verdict, no reboot; the old version comes, and it counts as a failure."""
     on_trial(node)

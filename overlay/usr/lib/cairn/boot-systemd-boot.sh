@@ -42,10 +42,15 @@ loader_may_boot() {
 		END { exit !yes }'
 }
 
-# Is the slot that runs one that stays?
+# Does the slot stay? A counted entry with a higher number is a trial of it. One with the number of
+# the lasting entry is what a power cut in loader_good has left.
 loader_committed() {
 	[ -f "$entries/cairn-$1.conf" ] || return 1
-	entries_list | awk -v slot="$1" '$1 == slot && $2 != "-" { no = 1 } END { exit no }'
+	entries_list | awk -v slot="$1" '
+		$1 != slot { next }
+		$2 == "-" { lasting = $3 + 0 }
+		$2 != "-" && $3 + 0 > counted { counted = $3 + 0 }
+		END { exit counted > lasting }'
 }
 
 # SLOT CMDLINE VERSION: boots next, once
@@ -68,18 +73,38 @@ loader_forget_tries() {
 	done
 }
 
-# The lasting entry is there before the counted one goes.
-loader_good() {
+# Are there no tries left of the slot that runs? systemd-boot takes one before it starts an entry. It
+# does so by renaming a file, and starts the entry, too, where the firmware cannot do that.
+loader_spent() {
+	entries_list | awk -v slot="$1" '$1 == slot && $2 != "-" && $2 + 0 { left = 1 } END { exit left }'
+}
+
+loader_spend() {
 	for entry in "$entries/cairn-$1"+*.conf; do
 		[ -f "$entry" ] || continue
-		fat_put "$entries/cairn-$1.conf" <"$entry" || return 1
+		left=${entry##*+}
+		left=${left%.conf}
+		case ${left%%-*} in *[!0]*) ;; *) continue ;; esac
+		fat_put "$entries/cairn-$1+0-1.conf" <"$entry" && fat_remove "$entry" || return 1
 	done
+}
+
+# The lasting entry is there before the counted one goes.
+loader_good() {
+	if ! loader_committed "$1"; then
+		for entry in "$entries/cairn-$1"+*.conf; do
+			[ -f "$entry" ] || continue
+			fat_put "$entries/cairn-$1.conf" <"$entry" || return 1
+		done
+	fi
 	[ -f "$entries/cairn-$1.conf" ] && loader_forget_tries "$1"
 }
 
 loader_bad() {
-	fat_tidy "$entries/cairn-$1.conf" && fat_tidy "$entries/cairn-$1+1.conf" &&
-		loader_forget_tries "$1" && fat_remove "$entries/cairn-$1.conf"
+	for entry in "$entries/cairn-$1.conf" "$entries/cairn-$1+1.conf" "$entries/cairn-$1+0-1.conf"; do
+		fat_tidy "$entry" || return 1
+	done
+	loader_forget_tries "$1" && fat_remove "$entries/cairn-$1.conf"
 }
 
 # No argument: any restart tries what is armed.

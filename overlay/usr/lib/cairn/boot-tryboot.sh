@@ -43,6 +43,10 @@ loader_forget_tries() {
 	[ "$(loader_slot tryboot.txt)" != "$1" ] || fat_remove "$boot/tryboot.txt"
 }
 
+# The EEPROM has forgotten the request before it starts anything.
+loader_spent() { :; }
+loader_spend() { :; }
+
 # The mark first: a power cut before config.txt is in place leaves the old slot as the one that
 # boots.
 loader_good() {

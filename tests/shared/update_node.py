@@ -11,6 +11,8 @@ from __future__ import annotations
 import hashlib
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,6 +109,7 @@ class UpdateNode:
         program(
             self.tools / "systemctl",
             f"""case $1 in
+            --force) echo reboot ;;
             is-system-running) cat {root}/state ;;
             list-units) cat {root}/failed-units ;;
             show) cat {root}/bitcoind-state 2>/dev/null || echo active ;;
@@ -206,6 +209,16 @@ class UpdateNode:
             f"options root=PARTLABEL=root-{slot} {CMDLINE}\n",
         )
 
+    @contextmanager
+    def boot_not_mounted(self) -> Iterator[None]:
+        """/boot is an empty folder meanwhile, which the loader cannot know."""
+        away = self.path / "boot-partition"
+        self.boot_folder.rename(away)
+        self.boot_folder.mkdir()
+        yield
+        self.boot_folder.rmdir()
+        away.rename(self.boot_folder)
+
     # -- power ---------------------------------------------------------------------------
 
     def boot(self) -> Started:
@@ -217,6 +230,9 @@ class UpdateNode:
                 raise AssertionError(str(error)) from error
             kernel, line = boot.kernel.decode(), boot.command_line
             assert boot.tree == boot.kernel, "a device tree of another version"
+            flag = self.path / "proc/device-tree/chosen/bootloader/tryboot"
+            flag.parent.mkdir(parents=True, exist_ok=True)
+            flag.write_bytes(bytes([0, 0, 0, boot.tryboot]))
         else:
             entry = systemd_boot.start(self.boot_folder, self.renames)
             assert entry, "no entry that can be started"
@@ -225,14 +241,18 @@ class UpdateNode:
         root = [word for word in line.split() if word.startswith("root=PARTLABEL=root-")][-1]
         slot = root[-1]
         self.boots += 1
-        shutil.rmtree(self.path / "run")
+        shutil.rmtree(self.path / "run", ignore_errors=True)
         self.write("run/cairn/node-conf.records", "chain main\nnetwork on\n")
         self.write("proc/cmdline", line + "\n")
         self.write("proc/uptime", "5000.00 1.00\n")
         self.write("proc/sys/kernel/random/boot_id", f"boot-{self.boots}\n")
         self.write("proc/mounts", "/dev/mmcblk0p4 /var ext4 rw,noatime 0 0\n")
         number = {"a": 2, "b": 3}[slot]
-        self.write("proc/self/mountinfo", f"1 0 179:{number} / / ro - erofs /dev/root ro\n")
+        self.write(
+            "proc/self/mountinfo",
+            f"1 0 179:{number} / / ro - erofs /dev/root ro\n"
+            "2 1 179:1 / /boot ro - vfat /dev/mmcblk0p1 ro\n",
+        )
         started = Started(
             slot, version_of(kernel, 20), version_of(self.read(f"dev/root.{slot}"), 50)
         )

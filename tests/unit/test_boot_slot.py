@@ -183,7 +183,7 @@ def test_folder_of_a_slot(node: UpdateNode) -> None:
     assert "left-from-before" not in names
     if node.board == "rpi5":
         text = node.read("boot/slot-b/cmdline.txt")
-        assert text.startswith("root=PARTLABEL=root-b rauc.slot=b rootfstype=")
+        assert text.startswith("root=PARTLABEL=root-b rauc.slot=b cairn.version=2.0.0 rootfs")
         assert "\nos_prefix=slot-b/\n" in node.read("boot/slot-b/config.txt")
     assert node.slots("get-state", "b") == "bad", "nothing names it yet"
 

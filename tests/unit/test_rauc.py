@@ -186,10 +186,10 @@ def test_installed(stage: Path, tmp_path: Path, signer: dict[str, str]) -> None:
     if board == "rpi5":
         assert "os_prefix=slot-b/" in (stage / "boot/tryboot.txt").read_text()
         assert "os_prefix=slot-a/" in (stage / "boot/config.txt").read_text()
-        assert (slot / "cmdline.txt").read_text().startswith("root=PARTLABEL=root-b rauc.slot=b ")
+        assert (slot / "cmdline.txt").read_text().startswith("root=PARTLABEL=root-b rauc.slot=b cairn.version=2.0.0 ")
     else:
         entry = (stage / "boot/loader/entries/cairn-b+1.conf").read_text()
-        assert "options root=PARTLABEL=root-b rauc.slot=b ro quiet" in entry
+        assert "options root=PARTLABEL=root-b rauc.slot=b cairn.version=2.0.0 ro quiet" in entry
         assert (slot / "license-some.txt").exists()
     for file in (tmp_path / "images/boot/slot-a").iterdir():
         if file.name not in {"cmdline.txt", "config.txt"}:

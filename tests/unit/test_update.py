@@ -438,6 +438,116 @@ def test_progress_gets_more_time_but_not_for_ever(pi: UpdateNode) -> None:
         assert least <= float(pi.read("proc/uptime").split()[0]) <= most
 
 
+def test_boot_partition_not_mounted(node: UpdateNode) -> None:
+    """The loader's word is enough to know that it is a trial, and a bad one."""
+    on_trial(node)
+    with node.boot_not_mounted():
+        said = node.trial()
+    falls_back(node, said, "the boot partition was not mounted")
+
+
+def test_boot_partition_not_mounted_and_no_word(pi: UpdateNode) -> None:
+    """An EEPROM that does not say what it read: one restart tells, and no more than one."""
+    on_trial(pi)
+    flag = pi.path / "proc/device-tree/chosen/bootloader/tryboot"
+    flag.unlink()
+    with pi.boot_not_mounted():
+        said = pi.trial()
+    assert "in use now" not in said
+    falls_back(pi, said, "the boot partition was not mounted")
+    # the same in a version that is good, but for the note of it
+    assert pi.restarted(install(pi, "--again")).version == "2.0.0"
+    pi.slots("set-state", "b", "good")
+    pi.cut()
+    flag.unlink()
+    with pi.boot_not_mounted():
+        said = pi.trial()
+        assert said.splitlines()[-1] == "reboot"
+        flag.unlink(missing_ok=True)
+        assert "reboot" not in pi.trial().splitlines()
+    assert pi.cut().version == "2.0.0"
+    assert "in use now" in pi.trial()
+
+
+def test_trial_before_there_is_run_cairn(node: UpdateNode) -> None:
+    """A boot that ends before systemd-tmpfiles runs: it is said, and ended."""
+    on_trial(node)
+    shutil.rmtree(node.path / "run")
+    node.write("state", "maintenance\n")
+    said = node.trial()
+    assert "emergency mode" in node.read("dev/tty1")
+    assert "emergency mode" in node.screen()
+    assert node.restarted(said).version == "1.0.0"
+    assert node.restarted(install(node, "--again")).version == "2.0.0"
+    shutil.rmtree(node.path / "run")
+    (node.path / "run").touch()  # nothing can be written there
+    said = node.run("cairn-trial", "--ended", SERVICE_RESULT="signal")
+    (node.path / "run").unlink()
+    assert node.restarted(said).version == "1.0.0"
+
+
+def test_screen_that_cannot_be_written(node: UpdateNode) -> None:
+    """The trial ends all the same."""
+    on_trial(node)
+    node.write("failed-units", "x.service loaded failed failed x\n")
+    (node.path / "run/cairn/update.report.new").mkdir(parents=True)
+    assert node.restarted(node.trial()).version == "1.0.0"
+
+
+@pytest.mark.parametrize("part", ["version", "boot", "files"])
+def test_system_of_two_disks(node: UpdateNode, part: str) -> None:
+    """The card of another node is plugged in, whose partitions have the same names."""
+    on_trial(node)
+    if part == "version":
+        node.write("usr/lib/os-release", f"VERSION_ID=1.9.0\nVARIANT_ID={node.board}\n")
+    elif part == "files":
+        text = node.read("boot/slot-b/release")
+        node.write("boot/slot-b/release", text.replace("version=2.0.0", "version=1.9.0"))
+    else:
+        (node.path / "sys/devices/sdz/sdz1").mkdir(parents=True)
+        (node.path / "sys/dev/block/8:1").symlink_to(node.path / "sys/devices/sdz/sdz1")
+        text = node.read("proc/self/mountinfo")
+        node.write("proc/self/mountinfo", text.replace("179:1 / /boot", "8:1 / /boot"))
+    said = node.trial()
+    assert "another node's" in said
+    assert node.restarted(said).version == "1.0.0"
+
+
+def test_unit_that_had_failed_before(node: UpdateNode) -> None:
+    """No fault of the new version; another one is."""
+    line = "{}.service loaded failed failed x\n"
+    node.write("failed-units", line.format(r"dev-disk-by\x2dlabel-x"))
+    node.write("state", "degraded\n")
+    on_trial(node)
+    node.write("failed-units", line.format(r"dev-disk-by\x2dlabel-x") + line.format("new"))
+    said = node.trial()
+    assert "failed: new.service)" in said
+    node.write("failed-units", line.format(r"dev-disk-by\x2dlabel-x"))
+    falls_back(node, said, "failed: new.service")
+    assert node.restarted(install(node, "--again")).version == "2.0.0"
+    node.trial()
+    assert node.cut().version == "2.0.0"
+
+
+def test_systemd_that_does_not_answer(pi: UpdateNode) -> None:
+    """Not knowing which units have failed is not knowing that none has."""
+    on_trial(pi)
+    program(pi.tools / "systemctl", "[ $1 = is-system-running ] && echo running")
+    falls_back(pi, pi.trial(), "systemd did not answer")
+
+
+def test_restart_by_force(pi: UpdateNode) -> None:
+    """If the usual way does not work."""
+    on_trial(pi)
+    pi.write("state", "starting\n")
+    pi.write("proc/uptime", "1.0 1\n")
+    program(
+        pi.tools / "sleep",
+        f"rm -f {pi.path}/usr/share/cairn/boot-backend\necho 99999.0 1 >{pi.path}/proc/uptime",
+    )
+    assert pi.trial(CAIRN_TRIAL_TIME="600").splitlines()[-1] == "reboot"
+
+
 def test_firmware_that_renames_nothing(tmp_path: Path) -> None:
     """systemd-boot starts the same entry again then; the trial itself makes sure that it is one."""
     node = UpdateNode(tmp_path / "node", "x86_64")

@@ -63,7 +63,8 @@ loader_arm() {
 		echo "sort-key cairn"
 		echo "linux /slot-$1/linux"
 		[ ! -f "$boot/slot-$1/microcode.img" ] || echo "initrd /slot-$1/microcode.img"
-		echo "options $2"
+		# By this word a trial knows that it is one without /boot; the lasting entry has it not.
+		echo "options $2 cairn.trial"
 	} | fat_put "$entries/cairn-$1+1.conf"
 }
 
@@ -94,7 +95,8 @@ loader_good() {
 	if ! loader_committed "$1"; then
 		for entry in "$entries/cairn-$1"+*.conf; do
 			[ -f "$entry" ] || continue
-			fat_put "$entries/cairn-$1.conf" <"$entry" || return 1
+			lines=$(sed '/^options /s/ cairn\.trial$//' "$entry") || return 1
+			printf '%s\n' "$lines" | fat_put "$entries/cairn-$1.conf" || return 1
 		done
 	fi
 	[ -f "$entries/cairn-$1.conf" ] && loader_forget_tries "$1"
@@ -106,6 +108,9 @@ loader_bad() {
 	done
 	loader_forget_tries "$1" && fat_remove "$entries/cairn-$1.conf"
 }
+
+# Did the loader start a trial?
+loader_trial_boot() { tr ' ' '\n' <"$root/proc/cmdline" | grep -qx cairn.trial; }
 
 # No argument: any restart tries what is armed.
 loader_reboot_argument() { :; }

@@ -62,6 +62,13 @@ loader_bad() {
 		fat_remove "$boot/slot-$1/good"
 }
 
+# Did the loader read tryboot.txt? A number of four bytes says so (Raspberry Pi's documentation,
+# "bootloader properties": tryboot); an EEPROM that does not know it writes none.
+loader_trial_boot() {
+	flag=$root/proc/device-tree/chosen/bootloader/tryboot
+	[ -f "$flag" ] && [ "$(LC_ALL=C tr -d '\000' <"$flag" | wc -c)" -gt 0 ]
+}
+
 loader_reboot_argument() { echo '0 tryboot'; }
 
 # SLOT CMDLINE FOLDER: cmdline.txt and config.txt of a slot, from what the bundle has for both

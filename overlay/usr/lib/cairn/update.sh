@@ -44,13 +44,18 @@ update_failures() {
 	echo "$failures"
 }
 
-# update_say SENTENCE: on the screen until the next one, and in the journal. Printable ASCII.
+# update_say SENTENCE: on the screen until the next one, and in the journal. Printable ASCII. It
+# fails never: what follows it, such as a restart, must not depend on a screen or a terminal. A trial
+# that ends early has no /run/cairn yet.
 update_say() {
-	update_text=$(printf '%s' "$*" | LC_ALL=C tr -c ' -~' '?')
-	printf '%s\n' "$update_text"
-	printf '%s\n' "$update_text" >"$root/run/cairn/update.report.new" &&
-		chmod 644 "$root/run/cairn/update.report.new" &&
-		mv "$root/run/cairn/update.report.new" "$root/run/cairn/update.report"
+	update_text=$(printf '%s' "$*" | LC_ALL=C tr -c ' -~' '?') || :
+	printf '%s\n' "$update_text" || :
+	{
+		mkdir -p "$root/run/cairn" &&
+			printf '%s\n' "$update_text" >"$root/run/cairn/update.report.new" &&
+			chmod 644 "$root/run/cairn/update.report.new" &&
+			mv "$root/run/cairn/update.report.new" "$root/run/cairn/update.report"
+	} 2>/dev/null || :
 }
 
 # update_lasting NAME: standard input becomes that file of ours on the data partition
@@ -67,6 +72,9 @@ update_trial() {
 	answer=$(${NODE_CLI:-node-cli -rpcclienttimeout=60} getblockchaininfo 2>/dev/null) || answer=""
 	height=$(printf '%s\n' "$answer" | sed -n 's/^  "blocks": \([0-9]\{1,9\}\),$/\1/p')
 	[ -n "$height" ] || height=$(update_value "$update_state/trial" height)
+	# They are no fault of the version that is tried.
+	${CAIRN_SYSTEMCTL:-systemctl} list-units --state=failed --no-legend --plain --no-pager \
+		2>/dev/null | awk 'NF { print $1 }' | update_lasting failed-units || :
 	printf 'slot=%s\nphase=%s\nversion=%s\nfrom=%s\nheight=%s\n' "$1" "$2" "$3" \
 		"$(update_version)" "${height:-0}" | update_lasting trial
 }

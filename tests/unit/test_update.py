@@ -663,6 +663,45 @@ def test_rollback_and_its_data(node: UpdateNode) -> None:
     assert node.cut().version == "2.0.0"
 
 
+def test_cut_in_the_trial_of_a_rollback(node: UpdateNode) -> None:
+    """The old version has proved itself long ago: it is kept, and can be gone back to."""
+    on_trial(node)
+    node.trial()
+    for _ in range(4):
+        assert node.restarted(node.run("node-update", "rollback")).version == "1.0.0"
+        assert node.cut().version == "2.0.0"
+        node.trial()
+        assert "Version 1.0.0 did not stay" in node.screen()
+        assert "node-update rollback tries it again" in node.screen()
+    assert node.read("var/lib/cairn/update/failed") == ""
+    node.slots("committed")
+    assert node.slots("get-primary") == "b"
+    assert node.restarted(node.run("node-update", "rollback")).version == "1.0.0"
+    node.trial()
+    assert node.cut().version == "1.0.0"
+
+
+@pytest.mark.parametrize("note", ["phase=writing\n", ""])
+def test_tried_before_it_was_noted(tmp_path: Path, note: str) -> None:
+    """A PC armed it, and the power failed before `trial` said so: counted, and not called nothing."""
+    node = UpdateNode(tmp_path / "node", "x86_64")
+    install(node, "--no-reboot")
+    trial = node.path / "var/lib/cairn/update/trial"
+    trial.write_text(note)
+    assert node.cut().version == "2.0.0"
+    node.write("failed-units", "x.service loaded failed failed x\n")
+    assert node.restarted(node.trial()).version == "1.0.0"
+    node.write("failed-units", "")
+    node.trial()
+    assert "Version 2.0.0 did not stay: failed: x.service." in node.screen()
+    assert node.read("var/lib/cairn/update/failed") == "2.0.0 1\n"
+    assert not (node.path / "var/lib/cairn/update/reason").exists()
+    assert not trial.exists()
+    assert node.cut().version == "1.0.0"
+    node.trial()
+    assert node.read("var/lib/cairn/update/failed") == "2.0.0 1\n", "it is counted once"
+
+
 def test_node_conf_of_before(node: UpdateNode) -> None:
     """Kept at the installation, and put back on request only."""
     on_trial(node)

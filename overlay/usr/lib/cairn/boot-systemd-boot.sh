@@ -53,6 +53,15 @@ loader_committed() {
 		END { exit counted > lasting }'
 }
 
+loader_was_good() { [ -f "$entries/cairn-$1.conf" ]; }
+
+# Is there an entry whose tries have been used up? A new one comes with the next arming only.
+loader_tried() {
+	entries_list | awk -v slot="$1" '
+		$1 == slot && $2 != "-" { if ($2 + 0) left = 1; else none = 1 }
+		END { exit left || !none }'
+}
+
 # SLOT CMDLINE VERSION: boots next, once
 loader_arm() {
 	number=$(entries_list | awk '$3 + 0 > most { most = $3 + 0 } END { print most + 1 }')

@@ -25,6 +25,11 @@ loader_may_boot() {
 
 loader_committed() { [ -f "$boot/slot-$1/good" ] && [ "$(loader_slot config.txt)" = "$1" ]; }
 
+loader_was_good() { [ -f "$boot/slot-$1/good" ]; }
+
+# The EEPROM notes nothing of it, and nothing but `cairn-boot-slot reboot` leads to a try.
+loader_tried() { return 1; }
+
 # The firmware's watchdog is for trials only: a node that is slow once must not lose its system.
 # kernel_watchdog_timeout is in seconds; config.txt has no such line. The firmware also hands it to
 # Linux as watchdog.open_timeout: the time until systemd has to feed the watchdog (Raspberry Pi's

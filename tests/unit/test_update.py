@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.shared.commands import program
-from tests.shared.update_node import BOARDS, Started, UpdateNode
+from tests.shared.update_node import BOARDS, LIBRARY, Started, UpdateNode
 
 SHELLS = ["dash", "busybox sh"]
 
@@ -656,11 +656,42 @@ def test_rollback_and_its_data(node: UpdateNode) -> None:
     """Not to a version that cannot read what the newer one has written."""
     on_trial(node)
     node.write("usr/share/cairn/data-format", "data-format=2\ndata-reads=1\n")
-    node.trial()
+    node.run("cairn-trial", "--note")
     assert node.read("var/lib/cairn/update/data-format") == "data-format=2\n"
+    node.trial()
     said = node.run("node-update", "rollback", status=1)
     assert "cannot read the data" in said
     assert node.cut().version == "2.0.0"
+
+
+def test_data_format_is_noted_before_it_is_written(node: UpdateNode) -> None:
+    """A trial that ends in any way has noted it; the version before says what that means."""
+    node.run("cairn-trial", "--note")
+    assert node.read("var/lib/cairn/update/data-format") == "data-format=1\n"
+    file = node.file(node.bundle("2.0.0", "b", data_format="2"))
+    assert node.restarted(install(node, "--new-format", file)).version == "2.0.0"
+    node.write("usr/share/cairn/data-format", "data-format=2\ndata-reads=1\n")
+    node.run("cairn-trial", "--note")
+    node.write("usr/share/cairn/data-format", "data-format=1\ndata-reads=1\n")
+    assert node.cut().version == "1.0.0"
+    node.run("cairn-trial", "--note")
+    assert node.read("var/lib/cairn/update/data-format") == "data-format=2\n"
+    node.trial()
+    assert "may already be in its format, which 1.0.0 cannot read" in node.screen()
+    said = install(node, "--downgrade", node.file(node.bundle("0.9")), status=1)
+    assert "cannot read the data" in said
+
+
+def test_data_format_that_cannot_be_noted(pi: UpdateNode) -> None:
+    """bitcoind is not started with it: its unit requires this one."""
+    pi.write("usr/share/cairn/data-format", "data-format=2\ndata-reads=1\n")
+    (pi.path / "var/lib/cairn/update").touch()
+    assert "bitcoind is not started" in pi.run("cairn-trial", "--note", status=1)
+    units = LIBRARY.parent / "systemd/system"
+    unit = (units / "bitcoind.service").read_text()
+    for word in ("Requires", "After"):
+        assert f"\n{word}=cairn-format-note.service\n" in unit
+    assert "cairn-trial --note\n" in (units / "cairn-format-note.service").read_text()
 
 
 def test_cut_in_the_trial_of_a_rollback(node: UpdateNode) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.paths import ROOT
 from tests.shared.commands import program
 from tests.shared.update_node import BOARDS, LIBRARY, Started, UpdateNode
 
@@ -750,7 +751,7 @@ def test_node_conf_of_before(node: UpdateNode) -> None:
 # -- a USB stick ------------------------------------------------------------------------------
 
 
-def plug(node: UpdateNode, *versions: str, board: str = "") -> None:
+def plug(node: UpdateNode, *versions: str, board: str = "", kind: str = "vfat") -> None:
     """A stick with a bundle of each version in its root; none: no stick."""
     shutil.rmtree(node.path / "stick", ignore_errors=True)
     folder = node.path / "sys/devices/pci/usb1/sda/sda1"
@@ -758,10 +759,11 @@ def plug(node: UpdateNode, *versions: str, board: str = "") -> None:
     link.unlink(missing_ok=True)
     program(
         node.tools / "udevadm",
-        "case $* in *sda1*) echo ID_FS_TYPE=vfat ;; esac",
+        f"case $* in *sda1*) echo ID_FS_TYPE={kind} ;; esac",
     )
     program(
         node.tools / "mount",
+        f"echo $* >>{node.path}/mounted\n"
         f"for point; do :; done; rmdir $point && ln -s {node.path}/stick $point",
     )
     program(node.tools / "umount", '[ ! -L "$1" ] || rm "$1"')
@@ -793,6 +795,21 @@ def test_stick(node: UpdateNode) -> None:
     # It is still plugged in: no loop.
     node.run("cairn-update", "--stick")
     assert node.slots("get-primary") == "b"
+
+
+@pytest.mark.parametrize(
+    ("kind", "mounted"), [("vfat", True), ("exfat", True), ("ext4", False), ("f2fs", False)]
+)
+def test_what_is_mounted(pi: UpdateNode, kind: str, mounted: bool) -> None:
+    """FAT and exFAT, as what udev says that they are; reading ext4 may write to a disk."""
+    plug(pi, "2.0.0", kind=kind)
+    pi.run("cairn-update", "--stick")
+    pi.run("node-update", "check")
+    said = pi.read("mounted").splitlines()
+    assert len(said) == (2 if mounted else 0)
+    assert all(line.startswith(f"-t {kind} -o ro,nodev,nosuid,noexec ") for line in said)
+    rule = (ROOT / "overlay/usr/lib/udev/rules.d/70-cairn-update.rules").read_text()
+    assert 'ENV{ID_FS_TYPE}=="vfat|exfat"' in rule
 
 
 def test_stick_is_pulled(pi: UpdateNode) -> None:

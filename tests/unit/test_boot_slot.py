@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -272,6 +273,33 @@ def test_left_beside(node: UpdateNode) -> None:
     assert (node.boot_folder / f"{target}.new1").exists()
     assert node.cut().version == "2.0.0"
     node.slots("committed")
+
+
+def test_folder_goes_file_by_file(node: UpdateNode) -> None:
+    """The disk knows that a name is gone before the next one goes."""
+    bundle = node.bundle("2.0.0")
+    files(node, bundle, status=0)
+    number = len(list((node.boot_folder / "slot-b").iterdir()))
+    log = node.path / "log"
+    for name in ("rm", "sync"):
+        program(node.tools / name, f'echo {name} "$@" >>{log}\nexec {shutil.which(name)} "$@"')
+    files(node, bundle, status=0)
+    folder = f"{node.boot_folder}/slot-b"
+    said = log.read_text().splitlines()
+    removed = [at for at, line in enumerate(said) if line.startswith(f"rm -rf {folder}/")]
+    assert len(removed) == number
+    assert all(said[at + 1] == f"sync {folder}" for at in removed)
+
+
+def test_disk_that_does_not_take_the_files(node: UpdateNode) -> None:
+    """A sync that fails is said, to the screen, too; nothing names the slot."""
+    program(
+        node.tools / "sync",
+        f'case $* in *cmdline*) exit 1 ;; esac\nexec {shutil.which("sync")} "$@"',
+    )
+    assert "the boot partition cannot be written" in files(node, node.bundle("2.0.0"))
+    assert "the boot partition cannot be written" in node.read("run/cairn/update.why")
+    assert node.slots("get-state", "b") == "bad"
 
 
 # -- boots that are counted ---------------------------------------------------------------

@@ -1,6 +1,6 @@
 # shellcheck shell=sh
 # Writes to the boot partition, which is FAT and has no journal. Sourced; a FILE or FOLDER is a
-# whole path. The three rules and their reasons: docs/design/update.md.
+# whole path. The rules and their reasons: docs/design/update.md.
 #   fat_begin ROOT, fat_end ROOT  mounts /boot for writing, and for reading only; with a ROOT, which
 #                                 is a test's, nothing is mounted
 #   fat_tidy FILE                 removes what a power cut left beside FILE
@@ -51,7 +51,14 @@ fat_remove() {
 	done
 }
 
+# File by file: what a name points to is freed when the name is gone from the disk. Names that a power
+# cut leaves are then those of files that are whole, and no computer that the card is put into gives
+# their clusters to others.
 fat_remove_folder() {
 	[ -e "$1" ] || return 0
+	for fat_gone in "$1"/* "$1"/.[!.]*; do
+		[ -e "$fat_gone" ] || continue
+		rm -rf "$fat_gone" && sync "$1" || return 1
+	done
 	rm -rf "$1" && sync "${1%/*}"
 }

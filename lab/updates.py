@@ -75,14 +75,16 @@ def make(
     """A bundle of that version, broken in one of WAYS; returns ``out``.
 
     panic: the kernel is told to start a program that is not there. root: the file system is none.
-    disk: the kernel is told to wait for a partition that is not there, as it does when the driver of
-    the disk is missing.
+    disk: the kernel is told to wait for a partition that is not there, as it does when the driver
+    of the disk is missing.
     """
     assert way in WAYS, f"{way} is none of {', '.join(WAYS)}"
     work = out.with_suffix(".work")
     unpack(image, work)
     release = work / "root/usr/lib/os-release"
-    text = re.sub(r"(?m)^(VERSION|VERSION_ID)=.*$", rf"\1={version}", release.read_text())
+    text = re.sub(
+        r"(?m)^(VERSION|VERSION_ID|IMAGE_VERSION)=.*$", rf"\1={version}", release.read_text()
+    )
     release.write_text(text)
     breaks(work / "root", way, seconds)
     packed = work / "rootfs.erofs"

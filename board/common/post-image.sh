@@ -30,6 +30,7 @@ slotless() { echo "$(cat "$common/cmdline") $CONSOLE"; }
 # What a slot is: read by the updates (overlay/usr/lib/cairn/update.sh).
 release() {
 	echo "version=$(cat "$ROOT/VERSION")"
+	echo "board=$board"
 	cat "$ROOT/overlay/usr/share/cairn/data-format"
 	echo "root-size=$(wc -c <"$binaries/rootfs.erofs")"
 	echo "root-sha256=$(sha256sum <"$binaries/rootfs.erofs" | cut -c1-64)"

@@ -3,7 +3,7 @@
 The boot loader is a model of the board's (lab/pi_firmware.py, systemd_boot.py). The kernel of a
 version is a file that names it, and so is its root file system; a boot with two different ones is
 what must never be. RAUC is played by a shell script that does what RAUC does in this order (RAUC's
-src/install.c: pre-install handler, slot bad, image, slot hook, slot primary).
+src/install.c: signature, pre-install handler, board, slot bad, image, slot hook, slot primary).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ LIBRARY = ROOT / "overlay/usr/lib/cairn"
 CMDLINE = "rootfstype=erofs ro quiet console=tty0"
 #: Commands that change something, or stand where the scripts do
 COUNTED = ["awk", "cat", "chmod", "cmp", "cp", "head", "mkdir", "mv", "rm", "rmdir", "sed", "sync"]
+COUNTED += ["tee", "touch"]
 APPLETS = "awk cat chmod cmp cp cut date df du grep head ln ls mkdir mktemp mv paste readlink rm"
 APPLETS += " rmdir sed sha256sum sleep sort stat sync tail tee touch tr wc"
 
@@ -131,21 +132,27 @@ class UpdateNode:
             http*) echo "$what $2 by $all_proxy" >>{root}/asked; file={root}/served ;;
             *) file=$2 ;; esac
             folder=$(cat "$file")
+            [ ! -f "$folder/words" ] || {{ cat "$folder/words" "$folder/words" >&2; exit 1; }}
             case $what in info)
                 [ -f "$folder/signed" ] || exit 1
                 echo "RAUC_MF_COMPATIBLE='$(cat $folder/signed)'"
                 echo "RAUC_MF_VERSION='$(sed -n s/^version=//p $folder/release)'"
                 exit ;; esac
-            [ "$(cat $folder/signed 2>/dev/null)" = "cairn-{self.board}" ] || exit 1
+            [ -f "$folder/signed" ] || exit 1
+            trap 'echo finished' EXIT
             export RAUC_BUNDLE_MOUNT_POINT=$folder
             set -- install $folder
             {LIBRARY}/cairn-update-allowed --root {root}
+            said=$(cat $folder/signed)
+            [ "$said" = "cairn-{self.board}" ] || {{ echo "Compatible mismatch"; exit 1; }}
             slot=b; [ "$(slots get-current)" = a ] || slot=a
             slots set-state $slot bad
             cat $2/root.img >{root}/dev/root.$slot
             [ ! -e $2/short ] || exit 1
+            [ ! -e $2/slow ] || {{ : >{root}/begun; while [ ! -e {root}/go ]; do sleep 0.1; done; }}
             {LIBRARY}/cairn-boot-files --root {root} $slot $2 {root}/dev/root.$slot
-            slots set-primary $slot""",
+            slots set-primary $slot
+            [ ! -e $2/late ] || {{ echo Error while writing status file; exit 1; }}""",
         )
         program(self.tools / "udevadm", "exit 0")
 
@@ -160,6 +167,7 @@ class UpdateNode:
         content = (folder / "root.img").read_bytes()
         values = {
             "version": version,
+            "board": self.board,
             "data-format": "1",
             "data-reads": "1",
             "root-size": str(len(content)),
@@ -256,7 +264,7 @@ class UpdateNode:
         started = Started(
             slot, version_of(kernel, 20), version_of(self.read(f"dev/root.{slot}"), 50)
         )
-        self.write("usr/lib/os-release", f"VERSION_ID={started.root}\nVARIANT_ID={self.board}\n")
+        self.write("usr/lib/os-release", f"IMAGE_VERSION={started.root}\nVARIANT_ID={self.board}\n")
         return started
 
     def cut(self) -> Started:

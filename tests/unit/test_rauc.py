@@ -85,6 +85,7 @@ def images(folder: Path, board: str, version: str = "2.0.0", **release: str) -> 
     (folder / "rootfs.erofs").write_bytes(root)
     values = {
         "version": version,
+        "board": board,
         "data-format": "1",
         "data-reads": "1",
         "root-size": str(len(root)),
@@ -143,7 +144,7 @@ def stage(request: pytest.FixtureRequest, tmp_path: Path, signer: dict[str, str]
     shutil.copy(ROOT / "overlay/usr/share/cairn/data-format", folder)
     (folder / "board").write_text(board)
     (folder / "cmdline").write_text("root=PARTLABEL=root-a rauc.slot=a quiet\n")
-    (folder / "os-release").write_text(f"VERSION_ID=1.0.0\nVARIANT_ID={board}\n")
+    (folder / "os-release").write_text(f"IMAGE_VERSION=1.0.0\nVARIANT_ID={board}\n")
     if board == "rpi5":
         (folder / "boot-backend").write_text("tryboot\n")
         shutil.copy(ROOT / "board/rpi5/config.txt", folder / "boot")
@@ -186,7 +187,11 @@ def test_installed(stage: Path, tmp_path: Path, signer: dict[str, str]) -> None:
     if board == "rpi5":
         assert "os_prefix=slot-b/" in (stage / "boot/tryboot.txt").read_text()
         assert "os_prefix=slot-a/" in (stage / "boot/config.txt").read_text()
-        assert (slot / "cmdline.txt").read_text().startswith("root=PARTLABEL=root-b rauc.slot=b cairn.version=2.0.0 ")
+        assert (
+            (slot / "cmdline.txt")
+            .read_text()
+            .startswith("root=PARTLABEL=root-b rauc.slot=b cairn.version=2.0.0 ")
+        )
     else:
         entry = (stage / "boot/loader/entries/cairn-b+1.conf").read_text()
         assert "options root=PARTLABEL=root-b rauc.slot=b cairn.version=2.0.0 ro quiet" in entry

@@ -5,8 +5,15 @@ The node, its RAUC and its boot loader: tests/shared/update_node.py.
 
 from __future__ import annotations
 
+import os
 import random
+import re
 import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -124,7 +131,6 @@ def refused(node: UpdateNode, words: str, *options: str, **release: str) -> None
     assert "Nothing has changed" in node.screen()
     assert node.read("dev/root.b") == before
     assert not (node.path / "var/lib/cairn/update/trial").exists()
-    assert not (node.path / "run/cairn/update.running").exists()
     assert node.slots("get-primary") == "a"
 
 
@@ -153,6 +159,7 @@ def test_data_formats(pi: UpdateNode) -> None:
 @pytest.mark.parametrize(
     "release",
     [
+        {"board": ""},
         {"data_format": ""},
         {"data_reads": ""},
         {"data_format": "1x"},
@@ -173,12 +180,16 @@ def test_strange_declarations(pi: UpdateNode, release: dict[str, str]) -> None:
 
 def test_wrong_signature_or_board(pi: UpdateNode) -> None:
     """RAUC takes neither."""
+    bundle = pi.bundle("2.0.0")
+    (bundle / "signed").unlink()
+    assert "not signed for this node" in install(pi, pi.file(bundle), status=1)
     for content in ("", "cairn-x86_64\n", "cairn-rpi5x\n"):
         bundle = pi.bundle("2.0.0")
         (bundle / "signed").write_text(content)
-        said = install(pi, pi.file(bundle), status=1)
-        assert "not signed for this node" in said
+        assert "Compatible mismatch" in install(pi, pi.file(bundle), status=1)
         assert pi.slots("get-primary") == "a"
+    # It is asked before RAUC compares the boards.
+    refused(pi, "is for another board", version="0.1", board="x86_64")
 
 
 def test_ends_in_the_middle(node: UpdateNode) -> None:
@@ -214,9 +225,155 @@ def test_not_during_a_trial(node: UpdateNode) -> None:
 
 def test_two_at_once(pi: UpdateNode) -> None:
     """The second one is refused, and takes nothing from the first."""
-    (pi.path / "run/cairn/update.running").mkdir()
-    assert "another update" in install(pi, status=1)
-    assert (pi.path / "run/cairn/update.running").exists()
+    bundle = pi.bundle("2.0.0")
+    (bundle / "slow").touch()
+    with begun(pi, pi.file(bundle)) as first:
+        assert "another update" in install(pi, pi.file(pi.bundle("3.0.0", "third")), status=1)
+        pi.file(pi.bundle("3.0.0", "third"), "served")
+        records(pi, "auto")
+        pi.run("cairn-update", "--window")
+        assert pi.screen().startswith("An update is being written."), "the first one has the screen"
+        (pi.path / "go").touch()
+        said = first.communicate(timeout=60)[0]
+    assert pi.restarted(said).version == "2.0.0"
+
+
+@contextmanager
+def begun(node: UpdateNode, source: str) -> Iterator[subprocess.Popen[str]]:
+    """node-update install with RAUC in the middle of writing."""
+    command = ["dash", str(ROOT / "overlay/usr/bin/node-update"), "--root", str(node.path)]
+    with subprocess.Popen(
+        [*command, "install", source],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=node.environment(),
+        start_new_session=True,
+    ) as process:
+        end = time.monotonic() + 60
+        while not (node.path / "begun").exists():
+            assert time.monotonic() < end, process.poll()
+            time.sleep(0.05)
+        yield process
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("how", ["Ctrl-C", "connection"])
+def test_what_does_not_stop_an_installation(node: UpdateNode, how: str) -> None:
+    """The keys and the end of the SSH session: it goes on, and restarts."""
+    bundle = node.bundle("2.0.0")
+    (bundle / "slow").touch()
+    with begun(node, node.file(bundle)) as process:
+        if how == "Ctrl-C":
+            os.killpg(process.pid, signal.SIGINT)
+        else:
+            os.killpg(process.pid, signal.SIGHUP)
+            assert process.stdout
+            process.stdout.close()
+        (node.path / "go").touch()
+        process.wait(timeout=60)
+    assert "phase=going\n" in node.read("var/lib/cairn/update/trial")
+    assert node.screen().startswith("Version 2.0.0 is installed")
+
+
+def test_installation_that_is_stopped(node: UpdateNode) -> None:
+    """As by systemd, when a unit's time is up: said, taken back, and it keeps no other one out."""
+    bundle = node.bundle("2.0.0")
+    (bundle / "slow").touch()
+    with begun(node, node.file(bundle)) as process:
+        os.killpg(process.pid, signal.SIGTERM)
+        assert process.wait(timeout=60) == 1
+    assert node.screen().startswith("The update was not installed:")
+    assert not (node.path / "var/lib/cairn/update/trial").exists()
+    assert node.slots("get-primary") == "a"
+    on_trial(node)
+
+
+def test_killed_installation_leaves_no_lock(pi: UpdateNode) -> None:
+    """Nor does one that is killed, once all of it is gone."""
+    bundle = pi.bundle("2.0.0")
+    (bundle / "slow").touch()
+    with begun(pi, pi.file(bundle)) as process:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(timeout=60)
+    on_trial(pi)
+
+
+def test_failure_after_arming(node: UpdateNode) -> None:
+    """RAUC says that it has failed, so the next restart tries nothing."""
+    bundle = node.bundle("2.0.0")
+    (bundle / "late").touch()
+    said = install(node, node.file(bundle), status=1)
+    assert "RAUC says: Error while writing status file. Nothing has changed." in said
+    assert node.slots("get-primary") == "a"
+    assert node.cut().version == "1.0.0"
+
+
+def test_reason_of_a_hook(node: UpdateNode) -> None:
+    """The screen says what cairn-boot-files has found, not that a hook has failed."""
+    bundle = node.bundle("2.0.0")
+    release = (bundle / "release").read_text()
+    (bundle / "root.img").write_text("what the disk gives back is something else\n" * 50)
+    assert "root-sha256" in release
+    assert "the disk may fail" in install(node, node.file(bundle), status=1)
+    assert "the disk may fail" in node.screen()
+
+
+def words_of(pi: UpdateNode, words: str) -> str:
+    """A bundle of which RAUC says this; its file."""
+    bundle = pi.bundle("2.0.0")
+    (bundle / "words").write_text(f"{words}\n")
+    return pi.file(bundle)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            "signature verification failed: Verify error: certificate is not yet valid",
+            "before the first day",
+        ),
+        (
+            "signature verification failed: Verify error: certificate has expired",
+            "has ended; take a bundle that was signed later",
+        ),
+        (
+            "signature verification failed: Verify error: self-signed certificate",
+            "not signed for this node (signature verification failed",
+        ),
+        ("Failed to check dm-verity: no nbd", "RAUC says: Failed to check dm-verity: no nbd."),
+    ],
+)
+def test_words_of_rauc(pi: UpdateNode, words: str, sentence: str) -> None:
+    """Which are about the clock, about the signature, or about something else."""
+    file = words_of(pi, words)
+    program(pi.tools / "rauc", f"echo '  0% started'\necho '{words}'\necho finished\nexit 1")
+    assert sentence in install(pi, file, status=1)
+    program(pi.tools / "rauc", f"echo 'LastError: {words}'\necho 'Installing x failed'\nexit 1")
+    assert sentence in install(pi, file, status=1)
+
+
+def test_clock_before_the_certificate(pi: UpdateNode) -> None:
+    """Neither a stick nor an address is passed over in silence, and the offer is not forgotten."""
+    plug(pi, "2.0.0")
+    pi.run("cairn-update", "--stick")
+    offer = pi.read("var/lib/cairn/update/stick")
+    (pi.path / "bundles/stick-2.0.0/words").write_text(
+        "Verify error: certificate is not yet valid\n"
+    )
+    pi.cut()
+    assert "cannot be used now: the node's clock says 2" in pi.run("cairn-update", "--stick")
+    assert pi.read("var/lib/cairn/update/stick") == offer
+    assert "on the USB stick: the node's clock says" in pi.run("node-update", "check")
+    pi.file(pi.path / "bundles/stick-2.0.0", "served")
+    records(pi, "auto")
+    pi.run("cairn-update", "--window")
+    assert "No update was looked for: the node's clock says" in pi.screen()
+    # a time server has answered
+    (pi.path / "bundles/stick-2.0.0/words").unlink()
+    assert pi.restarted(pi.run("cairn-update", "--stick")).version == "2.0.0"
 
 
 def test_partitions_of_another_disk(pi: UpdateNode) -> None:
@@ -269,7 +426,8 @@ def test_way_of_a_download(pi: UpdateNode, records: str, by: str | None) -> None
 def test_onion_address(pi: UpdateNode) -> None:
     """It is of no use without Tor, and asking the name server for it would tell."""
     pi.write("run/cairn/node-conf.records", "network on\n")
-    assert "needs tor=" in install(pi, "http://abc.onion/c.raucb", status=1)
+    for host in ("abc.onion", "ABC.Onion", "abc.onion:80", "abc.onion.", "me@abc.onion."):
+        assert "needs tor=" in install(pi, f"http://{host}/c.raucb", status=1)
     assert pi.read("asked") == ""
 
 
@@ -333,6 +491,18 @@ def test_auto_makes_no_exceptions(pi: UpdateNode) -> None:
     pi.run("cairn-update", "--window", status=1)
     assert "no way back" in pi.screen()
     assert pi.slots("get-primary") == "a"
+
+
+def test_auto_and_a_disk_that_cannot_be_written(pi: UpdateNode) -> None:
+    """A failure could not be counted, and it would be tried each night: nothing is installed."""
+    pi.file(pi.bundle("2.0.0"), "served")
+    records(pi, "auto")
+    (pi.path / "var/lib/cairn/update").touch()
+    pi.run("cairn-update", "--window", status=1)
+    assert "a failure would not be remembered" in pi.screen()
+    assert pi.slots("get-primary") == "a"
+    # The owner may.
+    assert pi.restarted(install(pi)).version == "2.0.0"
 
 
 def test_check(pi: UpdateNode) -> None:
@@ -500,7 +670,7 @@ def test_system_of_two_disks(node: UpdateNode, part: str) -> None:
     """The card of another node is plugged in, whose partitions have the same names."""
     on_trial(node)
     if part == "version":
-        node.write("usr/lib/os-release", f"VERSION_ID=1.9.0\nVARIANT_ID={node.board}\n")
+        node.write("usr/lib/os-release", f"IMAGE_VERSION=1.9.0\nVARIANT_ID={node.board}\n")
     elif part == "files":
         text = node.read("boot/slot-b/release")
         node.write("boot/slot-b/release", text.replace("version=2.0.0", "version=1.9.0"))
@@ -567,7 +737,7 @@ def test_firmware_that_renames_nothing(tmp_path: Path) -> None:
 
 
 def test_a_trial_that_cannot_be_ended(tmp_path: Path) -> None:
-    """With such a firmware and a boot partition that cannot be written: no restart, and it is said."""
+    """With such a firmware and a /boot that cannot be written: no restart, and it is said."""
     node = UpdateNode(tmp_path / "node", "x86_64")
     node.renames = False
     on_trial(node)
@@ -581,7 +751,7 @@ def test_a_trial_that_cannot_be_ended(tmp_path: Path) -> None:
 
 
 def test_cut_while_it_becomes_good(tmp_path: Path) -> None:
-    """A PC that has both entries of slot b: the version is in use, and a failing unit is no loop."""
+    """A PC with both entries of slot b: the version is in use, and a failing unit is no loop."""
     node = UpdateNode(tmp_path / "node", "x86_64")
     on_trial(node)
     entries = node.boot_folder / "loader/entries"
@@ -715,7 +885,7 @@ def test_cut_in_the_trial_of_a_rollback(node: UpdateNode) -> None:
 
 @pytest.mark.parametrize("note", ["phase=writing\n", ""])
 def test_tried_before_it_was_noted(tmp_path: Path, note: str) -> None:
-    """A PC armed it, and the power failed before `trial` said so: counted, and not called nothing."""
+    """A PC armed it, and the power failed before `trial` said so: it is counted."""
     node = UpdateNode(tmp_path / "node", "x86_64")
     install(node, "--no-reboot")
     trial = node.path / "var/lib/cairn/update/trial"
@@ -744,8 +914,14 @@ def test_node_conf_of_before(node: UpdateNode) -> None:
     assert node.restarted(node.run("node-update", "rollback")).version == "1.0.0"
     assert "key-of-2.0" in node.read("boot/node.conf")
     node.trial()
-    node.run("node-update", "rollback", "--node-conf", "--no-reboot")
+    said = node.run("node-update", "rollback", "--node-conf", "--no-reboot")
     assert node.read("boot/node.conf") == "hostname=attic\n"
+    # The owner's own one is not lost, also not by doing it twice.
+    replaced = node.path / "var/lib/cairn/update/node.conf.replaced"
+    assert "node.conf.replaced" in said
+    node.run("node-update", "rollback", "--node-conf", "--no-reboot")
+    assert "key-of-2.0" in replaced.read_text()
+    assert replaced.stat().st_mode & 0o777 == 0o600
 
 
 # -- a USB stick ------------------------------------------------------------------------------
@@ -787,7 +963,7 @@ def test_stick(node: UpdateNode) -> None:
     assert node.slots("get-primary") == "a", "the same boot"
     assert node.cut().version == "1.0.0"
     node.write("proc/uptime", "60.0 1\n")
-    assert "in a few minutes" in node.run("cairn-update", "--stick")
+    assert "less than 10 minutes ago" in node.run("cairn-update", "--stick")
     assert node.slots("get-primary") == "a"
     node.write("proc/uptime", "660.0 1\n")
     assert node.restarted(node.run("cairn-update", "--stick")).version == "2.0.0"
@@ -824,6 +1000,36 @@ def test_stick_is_pulled(pi: UpdateNode) -> None:
     pi.run("cairn-update", "--stick")
     assert "leave the stick in and restart" in pi.screen()
     assert pi.slots("get-primary") == "a"
+
+
+def test_stick_and_a_disk_that_cannot_be_written(pi: UpdateNode) -> None:
+    """The offer cannot be remembered, so it says what else can be done."""
+    plug(pi, "2.0.0")
+    (pi.path / "var/lib/cairn/update").touch()
+    said = " ".join(pi.run("cairn-update", "--stick").split())
+    assert "cannot be written, so it is not installed by itself" in said
+
+
+def test_stick_waits_until_it_can_be(pi: UpdateNode) -> None:
+    """The reason is said, and a later look installs it; what it came to stays on the screen."""
+    plug(pi, "2.0.0")
+    pi.run("cairn-update", "--stick")
+    pi.cut()
+    (pi.boot_folder / "slot-a/good").unlink()
+    assert "not known to be good yet" in pi.run("cairn-update", "--stick")
+    (pi.boot_folder / "slot-a/good").touch()
+    (pi.path / "bundles/stick-2.0.0/short").touch()
+    pi.run("cairn-update", "--stick", status=1)
+    assert "was not installed" in pi.screen()
+    assert pi.run("cairn-update", "--stick") == ""
+    assert "was not installed" in pi.screen()
+    pi.cut()
+    assert "leave the stick in" in " ".join(pi.run("cairn-update", "--stick").split())
+    timer = (LIBRARY.parent / "systemd/system/cairn-update-stick.timer").read_text()
+    looks = [int(at) for at in re.findall(r"(?m)^OnBootSec=(\d+)min$", timer)]
+    assert looks[0] <= 1
+    assert any(10 < at <= 12 for at in looks)
+    assert max(looks) > 180, "what a trial may take (cairn-trial)"
 
 
 def test_stick_of_others(pi: UpdateNode) -> None:

@@ -11,10 +11,10 @@ update_value() {
 	sed -n "s/^$2=\([0-9A-Za-z.+~-]\{1,64\}\)\$/\1/p" "$1" 2>/dev/null | head -n 1
 }
 
-# update_version: what runs
-update_version() {
-	sed -n 's/^VERSION_ID="\{0,1\}\([^"]*\)"\{0,1\}$/\1/p' "$root/usr/lib/os-release" | head -n 1
-}
+# update_version: what runs; the same as on the screen
+# shellcheck source=overlay/usr/lib/cairn/cairn-version.sh
+. "$here/cairn-version.sh"
+update_version() { cairn_version "$root"; }
 
 # update_board: the name of the board that this image is for
 update_board() {
@@ -115,6 +115,12 @@ update_devices() {
 	done
 }
 
+# update_host URL: its host in small letters, without user, port and the dot at the end
+update_host() {
+	printf '%s\n' "$1" | LC_ALL=C tr 'A-Z' 'a-z' |
+		sed 's,^[a-z]*://,,; s,[/?#].*,,; s,.*@,,; s,:[0-9]*$,,; s,\.$,,'
+}
+
 # update_proxy URL: sets proxy to what curl takes, "" for none; fails with a sentence in why where
 # node.conf restricts the network in a way that a download would go around.
 update_proxy() {
@@ -146,17 +152,63 @@ update_proxy() {
 			esac
 		done
 	fi
-	case $1 in
-	*.onion | *.onion[:/]*)
+	case $(update_host "$1") in
+	*.onion)
 		[ -n "$proxy$why" ] || why="an address of Tor needs tor= or proxy= in node.conf"
 		;;
 	esac
 	[ -z "$why" ]
 }
 
-# update_install SOURCE ALLOW: has RAUC install a bundle, a file or an URL. ALLOW: words of
-# cairn-update-allowed. Prints what happens; returns 1 when it failed, with the reason in why.
+# update_words: prints what RAUC said last of a failure, from its output: the line before "finished",
+# or what its service calls LastError. Printable ASCII, 200 characters.
+update_words() {
+	LC_ALL=C awk '
+		/^LastError: / { said = substr($0, 12) }
+		/^finished$/ && said == "" { said = before }
+		{ before = $0 }
+		END { print said }' "$1" 2>/dev/null | LC_ALL=C tr -c '\n -~' '?' | cut -c1-200
+}
+
+# update_because WORDS: sets why to a sentence for what RAUC says of a bundle that it does not take
+update_because() {
+	case $1 in
+	*"not yet valid"*)
+		why="the node's clock says $(date -u +%Y-%m-%d), which is before the first day of the bundle's"
+		why="$why certificate; connect the node to a network whose time servers set the clock"
+		;;
+	*expired*)
+		why="by the node's clock, $(date -u +%Y-%m-%d), the certificate that signed it has ended; take"
+		why="$why a bundle that was signed later"
+		;;
+	*[Ss]ignature* | *certificate*) why="it is not signed for this node ($1)" ;;
+	'') why="it is not signed for this node, is damaged, or could not be read to its end" ;;
+	*) why="RAUC says: $1" ;;
+	esac
+}
+
+# update_take_back: nothing is tried at the next restart. If that cannot be written, it is noted as
+# installed, and unchanged is "".
+update_take_back() {
+	other=$(update_other)
+	armed=$("$update_slots" ${root:+--root "$root"} get-primary) || armed=""
+	unchanged="Nothing has changed."
+	if [ "$armed" != "$other" ] || "$update_slots" ${root:+--root "$root"} set-primary \
+		"$("$update_slots" ${root:+--root "$root"} get-current)"; then
+		rm -f "$update_state/trial" || :
+		return 0
+	fi
+	version=$(update_value "$root/boot/slot-$other/release" version)
+	unchanged="But the boot partition cannot be written, so the next restart tries version $version."
+	update_trial "$other" installed "$version" || :
+}
+
+# update_install SOURCE ALLOW [BY_ITSELF]: has RAUC install a bundle, a file or an URL. ALLOW: words
+# of cairn-update-allowed. BY_ITSELF: nobody asked for it now, so that a failure has to be remembered.
+# Prints what happens; returns 1 when it failed, with the reason in why, and in unchanged what that
+# means; busy is 1 if another one has the screen. Neither Ctrl-C nor a connection that ends stops it; SIGTERM ends RAUC, and this in order.
 update_install() {
+	unchanged="Nothing has changed." busy=""
 	why=$(update_not_now)
 	[ -z "$why" ] || return 1
 	proxy=""
@@ -167,29 +219,39 @@ update_install() {
 		why="the partitions of the two slots were not found on the system's disk"
 		return 1
 	fi
-	if ! mkdir "$root/run/cairn/update.running" 2>/dev/null; then
-		why="another update is being installed"
+	# The lock is gone with the last process that has it open, however that ends.
+	why="/run/cairn cannot be written"
+	touch "$root/run/cairn/update.lock" || return 1
+	exec 8>"$root/run/cairn/update.lock"
+	if ! flock -n 8; then
+		why="another update is being installed" busy=1
 		return 1
 	fi
-	rm -f "$root/run/cairn/update.why"
+	trap '' HUP INT PIPE
+	trap : TERM
+	rm -f "$root/run/cairn/update.why" "$root/run/cairn/update.done"
 	# For the version that runs now, should the next one need other lines.
 	[ ! -f "$root/var/lib/cairn/node.conf" ] ||
 		(umask 077 && update_lasting node.conf <"$root/var/lib/cairn/node.conf") || :
-	printf 'phase=writing\n' | update_lasting trial || :
+	if ! printf 'phase=writing\n' | update_lasting trial && [ -n "${3:-}" ]; then
+		why="the data partition cannot be written, so a failure would not be remembered"
+		return 1
+	fi
 	rm -f "$update_state/last"
 	update_say "An update is being written. The version that runs stays as it is;" \
 		"you may pull the plug."
-	status=0
-	CAIRN_UPDATE_ALLOW=$2 all_proxy=$proxy ALL_PROXY=$proxy no_proxy='' \
-		${CAIRN_RAUC:-rauc} install "$1" 2>&1 || status=1
-	rmdir "$root/run/cairn/update.running"
+	{
+		CAIRN_UPDATE_ALLOW=$2 all_proxy=$proxy ALL_PROXY=$proxy no_proxy='' \
+			${CAIRN_RAUC:-rauc} install "$1" 2>&1 && : >"$root/run/cairn/update.done"
+	} | tee "$root/run/cairn/update.log" || :
 	other=$(update_other)
 	version=$(update_value "$root/boot/slot-$other/release" version)
 	armed=$("$update_slots" ${root:+--root "$root"} get-primary) || armed=""
-	if [ $status != 0 ] || [ "$armed" != "$other" ]; then
-		rm -f "$update_state/trial"
-		why=$(head -n 1 "$root/run/cairn/update.why" 2>/dev/null | LC_ALL=C tr -c '\n -~' '?')
-		why=${why:-"it is not signed for this node, is damaged, or could not be read to its end"}
+	if [ ! -e "$root/run/cairn/update.done" ] || [ "$armed" != "$other" ]; then
+		update_take_back
+		update_because "$(update_words "$root/run/cairn/update.log")"
+		found=$(head -n 1 "$root/run/cairn/update.why" 2>/dev/null | LC_ALL=C tr -c '\n -~' '?')
+		why=${found:-"$why"}
 		return 1
 	fi
 	update_trial "$other" installed "$version" || :

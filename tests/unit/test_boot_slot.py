@@ -313,6 +313,8 @@ def test_cut_before_the_counted_entry_is_gone(tmp_path: Path) -> None:
     node.restarted(node.slots("reboot"))
     counted = (entries / "cairn-b+0-1.conf").read_text()
     node.slots("set-state", "b", "good")
+    assert " cairn.trial" in counted, "a trial's kernel knows what it is"
+    assert "cairn.trial" not in (entries / "cairn-b.conf").read_text()
     (entries / "cairn-b+0-1.conf").write_text(counted)
     assert node.cut().version == "2.0.0"
     node.slots("on-trial", status=1)

@@ -1077,13 +1077,48 @@ def test_power_cuts(board: str, part: int, tmp_path: Path) -> None:
         said = node.trial()
         if "\nreboot" in f"\n{said}":
             node.restarted(said)
-            node.trial()
+            assert "\nreboot" not in node.trial(), "one restart, and no loop"
         node.slots("committed")
         if node.slots("get-current") == "a":
             said = node.run("node-update", "install", "--again", node.file(node.bundle("2.0.0")))
             assert node.restarted(said).version == "2.0.0", at
             node.trial()
         assert node.cut().version == "2.0.0", at
+        shutil.rmtree(node.path)
+    print(f"{board}: {number} commands")
+    assert seen == {"1.0.0", "2.0.0"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("board", BOARDS)
+def test_power_cuts_of_a_rollback(board: str, tmp_path: Path) -> None:
+    """Before each command of a rollback and its trial: neither of the two versions is lost."""
+
+    def updated(name: str, at: int) -> UpdateNode:
+        node = UpdateNode(tmp_path / name, board)
+        on_trial(node)
+        node.trial()
+        node.cut_before(at)
+        said = node.run("node-update", "rollback", status=None)
+        if at == 0 or len(node.read("count")) < at:
+            assert node.restarted(said).version == "1.0.0"
+            node.run("cairn-trial", "--pause", "0", status=None)
+        return node
+
+    number = updated("count", 0).no_cut()
+    assert number > 30
+    seen: set[str] = set()
+    for at in range(1, number + 1):
+        node = updated(f"cut{at}", at)
+        node.no_cut()
+        seen.add(node.cut().version)
+        said = node.trial()
+        if "\nreboot" in f"\n{said}":
+            node.restarted(said)
+            assert "\nreboot" not in node.trial(), "one restart, and no loop"
+        node.slots("committed")
+        left = {node.cut().version, node.restarted(node.run("node-update", "rollback")).version}
+        assert left == {"1.0.0", "2.0.0"}, at
         shutil.rmtree(node.path)
     print(f"{board}: {number} commands")
     assert seen == {"1.0.0", "2.0.0"}

@@ -38,9 +38,9 @@ failing() {
 	units=$($systemctl list-units --state=failed --no-legend --plain --no-pager 2>/dev/null) ||
 		return 1
 	before=""
-	! data_there || before=$(tr '\n' ' ' <"$update_state/failed-units" 2>/dev/null) || before=""
+	! data_there || before=$(paste -s -d ' ' "$update_state/failed-units" 2>/dev/null) || before=""
 	# by the environment: names of units have backslashes
-	printf '%s\n' "$units" | BEFORE=" $before" awk '
+	printf '%s\n' "$units" | BEFORE=" $before " awk '
 		NF && !index(ENVIRON["BEFORE"], " " $1 " ") { printf "%s%s", sep, $1; sep = ", " }'
 }
 

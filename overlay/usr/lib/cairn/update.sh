@@ -243,7 +243,7 @@ update_install() {
 	{
 		CAIRN_UPDATE_ALLOW=$2 all_proxy=$proxy ALL_PROXY=$proxy no_proxy='' \
 			${CAIRN_RAUC:-rauc} install "$1" 2>&1 && : >"$root/run/cairn/update.done"
-	} | tee "$root/run/cairn/update.log" || :
+	} | (umask 077 && tee "$root/run/cairn/update.log") || :
 	other=$(update_other)
 	version=$(update_value "$root/boot/slot-$other/release" version)
 	armed=$("$update_slots" ${root:+--root "$root"} get-primary) || armed=""

@@ -117,7 +117,7 @@ update_devices() {
 
 # update_host URL: its host in small letters, without user, port and the dot at the end
 update_host() {
-	printf '%s\n' "$1" | LC_ALL=C tr 'A-Z' 'a-z' |
+	printf '%s\n' "$1" | LC_ALL=C tr '[:upper:]' '[:lower:]' |
 		sed 's,^[a-z]*://,,; s,[/?#].*,,; s,.*@,,; s,:[0-9]*$,,; s,\.$,,'
 }
 

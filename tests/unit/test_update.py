@@ -746,8 +746,23 @@ def test_a_trial_that_cannot_be_ended(tmp_path: Path) -> None:
     said = node.trial()
     assert "reboot" not in said.splitlines()
     assert "a restart would start it again" in node.screen()
+    said = node.run("cairn-trial", "--ended", SERVICE_RESULT="signal")
+    assert "reboot" not in said.splitlines()
     (node.tools / "sync").unlink()
     assert node.restarted(node.trial()).version == "1.0.0"
+
+
+def test_good_but_for_the_last_file(node: UpdateNode) -> None:
+    """What stays is not called bad because a file of the trial could not be removed."""
+    on_trial(node)
+    last = "tryboot.txt" if node.board == "rpi5" else "cairn-b+0-1.conf"
+    program(node.tools / "rm", f'case $* in *{last}) exit 1 ;; esac\nexec /bin/rm "$@"')
+    assert "reboot" not in node.trial().splitlines()
+    assert node.screen().startswith("Version 2.0.0 is in use now.")
+    (node.tools / "rm").unlink()
+    assert node.cut().version == "2.0.0"
+    node.trial()
+    node.slots("committed")
 
 
 def test_cut_while_it_becomes_good(tmp_path: Path) -> None:

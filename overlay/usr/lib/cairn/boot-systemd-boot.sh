@@ -83,10 +83,12 @@ loader_forget_tries() {
 	done
 }
 
-# Are there no tries left of the slot that runs? systemd-boot takes one before it starts an entry. It
-# does so by renaming a file, and starts the entry, too, where the firmware cannot do that.
+# Are there no tries left of the slot that runs? systemd-boot takes one before it starts an entry.
+# It does so by renaming a file, and starts the entry, too, where the firmware cannot do that.
 loader_spent() {
-	entries_list | awk -v slot="$1" '$1 == slot && $2 != "-" && $2 + 0 { left = 1 } END { exit left }'
+	entries_list | awk -v slot="$1" '
+		$1 == slot && $2 != "-" && $2 + 0 { left = 1 }
+		END { exit left }'
 }
 
 loader_spend() {
@@ -112,8 +114,8 @@ loader_good() {
 }
 
 loader_bad() {
-	for entry in "$entries/cairn-$1.conf" "$entries/cairn-$1+1.conf" "$entries/cairn-$1+0-1.conf"; do
-		fat_tidy "$entry" || return 1
+	for entry in "cairn-$1.conf" "cairn-$1+1.conf" "cairn-$1+0-1.conf"; do
+		fat_tidy "$entries/$entry" || return 1
 	done
 	loader_forget_tries "$1" && fat_remove "$entries/cairn-$1.conf"
 }

@@ -7,8 +7,8 @@ data_there() {
 	awk '$2 == "/var" && $4 ~ /^rw(,|$)/ { yes = 1 } END { exit !yes }' "$root/proc/mounts"
 }
 
-# mixed: prints why what runs is not one system, or nothing. Partitions are found by their names, and
-# a card or disk of another node has the same ones.
+# mixed: prints why what runs is not one system, or nothing. Partitions are found by their names,
+# and a card or disk of another node has the same ones.
 mixed() {
 	current=$(slots get-current) || return 0
 	running=$(update_version)

@@ -45,8 +45,8 @@ update_failures() {
 }
 
 # update_say SENTENCE: on the screen until the next one, and in the journal. Printable ASCII. It
-# fails never: what follows it, such as a restart, must not depend on a screen or a terminal. A trial
-# that ends early has no /run/cairn yet.
+# never fails: what follows it, such as a restart, must not depend on a screen or a terminal. A
+# trial that ends early has no /run/cairn yet.
 update_say() {
 	update_text=$(printf '%s' "$*" | LC_ALL=C tr -c ' -~' '?') || :
 	printf '%s\n' "$update_text" || :
@@ -160,8 +160,8 @@ update_proxy() {
 	[ -z "$why" ]
 }
 
-# update_words: prints what RAUC said last of a failure, from its output: the line before "finished",
-# or what its service calls LastError. Printable ASCII, 200 characters.
+# update_words FILE: prints what RAUC said last of a failure, from its output: the line before
+# "finished", or what its service calls LastError. Printable ASCII, 200 characters.
 update_words() {
 	LC_ALL=C awk '
 		/^LastError: / { said = substr($0, 12) }
@@ -174,12 +174,12 @@ update_words() {
 update_because() {
 	case $1 in
 	*"not yet valid"*)
-		why="the node's clock says $(date -u +%Y-%m-%d), which is before the first day of the bundle's"
-		why="$why certificate; connect the node to a network whose time servers set the clock"
+		why="the node's clock says $(date -u +%Y-%m-%d), which is before the first day of the"
+		why="$why bundle's certificate; connect the node to a network whose time servers set the clock"
 		;;
 	*expired*)
-		why="by the node's clock, $(date -u +%Y-%m-%d), the certificate that signed it has ended; take"
-		why="$why a bundle that was signed later"
+		why="by the node's clock, $(date -u +%Y-%m-%d), the certificate that signed it has ended;"
+		why="$why take a bundle that was signed later"
 		;;
 	*[Ss]ignature* | *certificate*) why="it is not signed for this node ($1)" ;;
 	'') why="it is not signed for this node, is damaged, or could not be read to its end" ;;
@@ -188,7 +188,7 @@ update_because() {
 }
 
 # update_take_back: nothing is tried at the next restart. If that cannot be written, it is noted as
-# installed, and unchanged is "".
+# installed, and unchanged says so.
 update_take_back() {
 	other=$(update_other)
 	armed=$("$update_slots" ${root:+--root "$root"} get-primary) || armed=""
@@ -199,14 +199,16 @@ update_take_back() {
 		return 0
 	fi
 	version=$(update_value "$root/boot/slot-$other/release" version)
-	unchanged="But the boot partition cannot be written, so the next restart tries version $version."
+	unchanged="But the boot partition cannot be written, so the next restart tries version"
+	unchanged="$unchanged $version."
 	update_trial "$other" installed "$version" || :
 }
 
 # update_install SOURCE ALLOW [BY_ITSELF]: has RAUC install a bundle, a file or an URL. ALLOW: words
-# of cairn-update-allowed. BY_ITSELF: nobody asked for it now, so that a failure has to be remembered.
+# of cairn-update-allowed. BY_ITSELF: nobody asked for it now, so a failure has to be remembered.
 # Prints what happens; returns 1 when it failed, with the reason in why, and in unchanged what that
-# means; busy is 1 if another one has the screen. Neither Ctrl-C nor a connection that ends stops it; SIGTERM ends RAUC, and this in order.
+# means; busy is 1 if another one has the screen. Neither Ctrl-C nor a connection that ends stops
+# it; SIGTERM ends RAUC, and this in order.
 update_install() {
 	unchanged="Nothing has changed." busy=""
 	why=$(update_not_now)

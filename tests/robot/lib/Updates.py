@@ -90,9 +90,10 @@ class Updates:
     ) -> str:
         """Makes a bundle of that version from the image under test; returns its file's name.
 
-        ``broken``: "" (default), unit, panic, root, disk or bitcoind (lab/updates.py). ``keys``: folder
-        with ca.pem, bundle.pem and bundle.key to sign with, default the image's own. ``board``:
-        whose it says it is, default the image's. ``seconds``: what its trial may take, default 900.
+        ``broken``: "" (default), unit, panic, root, disk or bitcoind (lab/updates.py). ``keys``:
+        folder with ca.pem, bundle.pem and bundle.key to sign with, default the image's own.
+        ``board``: whose it says it is, default the image's. ``seconds``: what its trial may take,
+        default 900.
 
         Fails if the image or a tool is missing, or without the keys.
 

@@ -52,8 +52,8 @@ fat_remove() {
 }
 
 # File by file: what a name points to is freed when the name is gone from the disk. Names that a
-# power cut leaves are then those of files that are whole, and no computer that the card is put into gives
-# their clusters to others.
+# power cut leaves are then those of files that are whole, and no computer that the card is put into
+# gives their clusters to others.
 fat_remove_folder() {
 	[ -e "$1" ] || return 0
 	for fat_gone in "$1"/* "$1"/.[!.]*; do

@@ -35,6 +35,7 @@
 #            BOARDS='NAME...'      for release: only these boards, default all
 #            REHEARSE=1, UNSIGNED=1  for release: without tag, date and keys, or to compare only;
 #                                  see support/release
+#            STAGE=build|sign      for release: only this part of it
 #            MINUTES=N, CUTS=N     for board-report: time under load, default 5, and power cuts,
 #                                  default 0
 MAKEFLAGS += --no-print-directory
@@ -74,6 +75,7 @@ release: override export VERSION := $(VERSION)
 release: override export BOARDS := $(BOARDS)
 release: override export REHEARSE := $(REHEARSE)
 release: override export UNSIGNED := $(UNSIGNED)
+release: override export STAGE := $(STAGE)
 powerloss powerloss-replay: override export SEED := $(SEED)
 powerloss-replay: override export ENGINE := $(ENGINE)
 powerloss-replay: override export CHAIN := $(CHAIN)
@@ -194,7 +196,7 @@ $(BOARD_NAMES): bootstrap ## the image for TITLE, out/BOARD/cairn-BOARD.img (an 
 
 release: bootstrap ## images, bundles, sums and signature from a clean clone (VERSION=, BOARDS=)
 	@.venv/bin/python support/release $${REHEARSE:+--rehearse} $${UNSIGNED:+--unsigned} \
-		--boards "$$BOARDS" -- "$$VERSION"
+		--stage "$$STAGE" --boards "$$BOARDS" -- "$$VERSION"
 
 devimage: core ## the development image, out/devimage/cairn-dev.img
 	@support/devimage

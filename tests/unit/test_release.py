@@ -278,6 +278,48 @@ def test_without_keys_to_compare(clone: Callable[[str], Path], keys: Path) -> No
     assert captured("sha256sum", "-c", "SHA256SUMS", folder=b).returncode == 0
 
 
+def test_keys_after_the_build(clone: Callable[[str], Path], keys: Path) -> None:
+    """Built where no key is; signed later, which builds nothing, and makes the same release."""
+    whole = clone("whole")
+    done = release(whole, env=names(keys))
+    assert done.returncode == 0, done.stderr
+    repo = clone("stages")
+    assert "was not built completely" in refused(
+        release(repo, "--stage", "sign", env=names(keys)), repo
+    )
+    keyring = {"CAIRN_KEYRING": str(keys / "ca.pem")}
+    done = release(repo, "--stage", "build", env=keyring)
+    assert done.returncode == 0, done.stderr
+    assert not (repo / "out/release").exists()
+    for env, options, words in (
+        (names(keys), ["--boards", "rpi5"], "with another boards"),
+        (names(keys), ["--rehearse"], "with another rehearsal"),
+        (keyring, [], "CAIRN_BUNDLE_KEY is not set"),
+    ):
+        done = release(repo, "--stage", "sign", *options, env=env)
+        assert done.returncode == 1
+        assert words in done.stderr
+        assert not (repo / "out/release").exists()
+    done = release(repo, "--stage", "sign", "--build", "false", env=names(keys))
+    assert done.returncode == 0, done.stderr
+    made = [
+        {path.name: path.read_bytes() for path in (folder / "out/release/1.2.3").iterdir()}
+        for folder in (whole, repo)
+    ]
+    assert made[0] == made[1]
+
+
+def test_a_build_that_failed_is_not_signed(clone: Callable[[str], Path], keys: Path) -> None:
+    """Nor one before it, of which a part may be there."""
+    repo = clone("c")
+    keyring = {"CAIRN_KEYRING": str(keys / "ca.pem")}
+    assert release(repo, "--stage", "build", env=keyring).returncode == 0
+    assert release(repo, "--stage", "build", "--build", "false", env=keyring).returncode == 1
+    done = release(repo, "--stage", "sign", env=names(keys))
+    assert "was not built completely" in done.stderr
+    assert not (repo / "out/release").exists()
+
+
 @pytest.mark.parametrize(
     ("version", "words"),
     [

@@ -21,7 +21,8 @@
 #                                  first seed
 #            ENGINE=leveldb|lmdb   for powerloss-replay, default leveldb
 #            CHAIN=main|regtest|deep  for powerloss-replay, default main
-#            STATES=N, SEED=N      for powerloss-replay, default 2000 and 1
+#            STATES=N, SEED=N      for powerloss-replay, default 2000 and 1; for powerloss-update,
+#                                  default 200 and 1
 #            BOARD_HOST=NAME[:PORT]  a node: robot tests it instead of an image in QEMU; for
 #                                  board-report, board-restore. docs/develop/board-lane.md has these
 #                                  words and what they allow
@@ -35,6 +36,7 @@
 #            BOARDS='NAME...'      for release: only these boards, default all
 #            REHEARSE=1, UNSIGNED=1  for release: without tag, date and keys, or to compare only;
 #                                  see support/release
+#            STAGE=build|sign      for release: only this part of it
 #            MINUTES=N, CUTS=N     for board-report: time under load, default 5, and power cuts,
 #                                  default 0
 MAKEFLAGS += --no-print-directory
@@ -59,7 +61,7 @@ WORDS := BOARD BOARDS BUILDROOT CORE CORE_REV CUTS DEV DIR ENGINE CHAIN FORCE IM
 $(foreach word,$(WORDS),$(if $(filter-out undefined,$(origin $(word))),\
 	$(eval override $(word) := $$(value $(word)))))
 # Each target exports only its own words; a program of Buildroot's may know one of the others.
-flash show-config qemu legal-info: override export BOARD := $(BOARD)
+flash show-config qemu legal-info powerloss-update: override export BOARD := $(BOARD)
 flash: override export DEV := $(DEV)
 verify-source core-table: override export CORE := $(CORE)
 verify-source core-table: override export CORE_REV := $(CORE_REV)
@@ -74,15 +76,16 @@ release: override export VERSION := $(VERSION)
 release: override export BOARDS := $(BOARDS)
 release: override export REHEARSE := $(REHEARSE)
 release: override export UNSIGNED := $(UNSIGNED)
-powerloss powerloss-replay: override export SEED := $(SEED)
+release: override export STAGE := $(STAGE)
+powerloss powerloss-replay powerloss-update: override export SEED := $(SEED)
 powerloss-replay: override export ENGINE := $(ENGINE)
 powerloss-replay: override export CHAIN := $(CHAIN)
-powerloss-replay: override export STATES := $(STATES)
+powerloss-replay powerloss-update: override export STATES := $(STATES)
 bench-lmdb bench-leveldb bench-reads bench-inputs: override export DIR := $(DIR)
 
 .PHONY: help run qemu flash check test lint unit hostile core-test functional robot board-report \
-	board-restore board-play powerloss powerloss-replay bench bench-filesystems bench-lmdb \
-	bench-leveldb bench-reads bench-inputs chaingen profile \
+	board-restore board-play powerloss powerloss-replay powerloss-update bench \
+	bench-filesystems bench-lmdb bench-leveldb bench-reads bench-inputs chaingen profile \
 	$(BOARD_NAMES) devimage release core core-tests core-edit core-patches core-table source \
 	verify-source keyword-docs bootstrap show-config legal-info clean distclean
 
@@ -155,6 +158,10 @@ powerloss-replay: core ## thousands of power cuts from the trace of one node's d
 	@.venv/bin/python tests/powerloss/replay.py run --engine "$${ENGINE:-leveldb}" \
 		--chain "$${CHAIN:-main}" --states "$${STATES:-2000}" --seed "$${SEED:-1}"
 
+powerloss-update: devimage ## power cuts during an update of a board (BOARD=, STATES=200, SEED=1), as root
+	@.venv/bin/python tests/powerloss/update_replay.py run --board "$${BOARD:-rpi5}" \
+		--states "$${STATES:-200}" --seed "$${SEED:-1}"
+
 ##@ Measure: how fast it is, and what it writes
 
 bench: bootstrap ## sync a chain with stock Core and with Cairn's in turn: docs/reports (BENCH=)
@@ -194,7 +201,7 @@ $(BOARD_NAMES): bootstrap ## the image for TITLE, out/BOARD/cairn-BOARD.img (an 
 
 release: bootstrap ## images, bundles, sums and signature from a clean clone (VERSION=, BOARDS=)
 	@.venv/bin/python support/release $${REHEARSE:+--rehearse} $${UNSIGNED:+--unsigned} \
-		--boards "$$BOARDS" -- "$$VERSION"
+		--stage "$$STAGE" --boards "$$BOARDS" -- "$$VERSION"
 
 devimage: core ## the development image, out/devimage/cairn-dev.img
 	@support/devimage

@@ -6,6 +6,7 @@ raises ReleaseError, whose text is one sentence for whoever makes the release.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import tempfile
@@ -148,6 +149,11 @@ def keys_of(root: Path, environment: Mapping[str, str], rehearsal: bool) -> Keys
         if is_uri(words[name]):
             if name != "CAIRN_BUNDLE_KEY":
                 raise ReleaseError(f"{name} has to be a file, not a PKCS#11 URI. {UNBUILT}")
+            if "pin-value=" in words[name]:
+                raise ReleaseError(
+                    f"{name} has a PIN in it, which every user of the machine can read while RAUC"
+                    f" runs; give it as RAUC_PKCS11_PIN. {UNBUILT.capitalize()}"
+                )
             continue
         path = Path(words[name])
         try:
@@ -184,15 +190,20 @@ def keys_of(root: Path, environment: Mapping[str, str], rehearsal: bool) -> Keys
     return keys
 
 
-def keyring_alone(root: Path, environment: Mapping[str, str]) -> Keys:
-    """For a build that is not signed: the published keyring, which is in the images."""
+def keyring_alone(root: Path, environment: Mapping[str, str], rehearsal: bool) -> Keys:
+    """For a build that is not signed, or not yet: the published keyring, which is in the images."""
     word = environment.get("CAIRN_KEYRING", "")
+    if not word and rehearsal:
+        made = run(root / "support/dev-keys")
+        if made.returncode:
+            raise ReleaseError(last_words(made))
+        word = str(root / "out/keys/dev-ca.pem")
     if not word:
         raise ReleaseError(
             "CAIRN_KEYRING is not set: name the keyring that was published with the release."
             f" {UNBUILT.capitalize()}"
         )
-    check_keyring(root, Path(word), release=True)
+    check_keyring(root, Path(word), release=not rehearsal)
     return Keys(Path(word).resolve(), "", "", Path(), Path())
 
 
@@ -217,6 +228,7 @@ def try_bundle_keys(root: Path, keys: Keys, rehearsal: bool) -> None:
             f" ({why[0] if why else last_words(verified)}). {UNBUILT.capitalize()}"
         )
     if is_uri(keys.bundle_key):
+        try_token(keys)
         return
     public = run("openssl", "pkey", "-in", keys.bundle_key, "-pubout")
     if public.returncode:
@@ -228,6 +240,29 @@ def try_bundle_keys(root: Path, keys: Keys, rehearsal: bool) -> None:
             f"the certificate {certificate} belongs to another key than {keys.bundle_key};"
             f" {UNBUILT}"
         )
+
+
+def try_token(keys: Keys) -> None:
+    """Signs a tiny bundle, as later Buildroot's RAUC will, by the rauc of this machine."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "content"
+        folder.mkdir()
+        # A squashfs of less than 4 KiB is refused.
+        (folder / "file").write_bytes(os.urandom(1 << 15))
+        (folder / "manifest.raucm").write_text(
+            "[update]\ncompatible=cairn-trial\nversion=0\n[bundle]\nformat=verity\n"
+            "[image.rootfs]\nfilename=file\n"
+        )
+        words = ["rauc", "bundle", f"--key={keys.bundle_key}", f"--cert={keys.bundle_cert}"]
+        words += [f"--keyring={keys.keyring}", str(folder), f"{name}/trial.raucb"]
+        signed = run(*words)
+        if signed.returncode:
+            raise ReleaseError(
+                f"the token's key could not sign for {keys.bundle_cert} ({last_words(signed)}); see"
+                " that libengine-pkcs11-openssl is installed, the token is plugged, and"
+                " RAUC_PKCS11_MODULE and RAUC_PKCS11_PIN are right."
+                f" {UNBUILT.capitalize()}"
+            )
 
 
 def sign(keys: Keys, file: Path) -> None:

@@ -278,6 +278,48 @@ def test_without_keys_to_compare(clone: Callable[[str], Path], keys: Path) -> No
     assert captured("sha256sum", "-c", "SHA256SUMS", folder=b).returncode == 0
 
 
+def test_keys_after_the_build(clone: Callable[[str], Path], keys: Path) -> None:
+    """Built where no key is; signed later, which builds nothing, and makes the same release."""
+    whole = clone("whole")
+    done = release(whole, env=names(keys))
+    assert done.returncode == 0, done.stderr
+    repo = clone("stages")
+    assert "was not built completely" in refused(
+        release(repo, "--stage", "sign", env=names(keys)), repo
+    )
+    keyring = {"CAIRN_KEYRING": str(keys / "ca.pem")}
+    done = release(repo, "--stage", "build", env=keyring)
+    assert done.returncode == 0, done.stderr
+    assert not (repo / "out/release").exists()
+    for env, options, words in (
+        (names(keys), ["--boards", "rpi5"], "with another boards"),
+        (names(keys), ["--rehearse"], "with another rehearsal"),
+        (keyring, [], "CAIRN_BUNDLE_KEY is not set"),
+    ):
+        done = release(repo, "--stage", "sign", *options, env=env)
+        assert done.returncode == 1
+        assert words in done.stderr
+        assert not (repo / "out/release").exists()
+    done = release(repo, "--stage", "sign", "--build", "false", env=names(keys))
+    assert done.returncode == 0, done.stderr
+    made = [
+        {path.name: path.read_bytes() for path in (folder / "out/release/1.2.3").iterdir()}
+        for folder in (whole, repo)
+    ]
+    assert made[0] == made[1]
+
+
+def test_a_build_that_failed_is_not_signed(clone: Callable[[str], Path], keys: Path) -> None:
+    """Nor one before it, of which a part may be there."""
+    repo = clone("c")
+    keyring = {"CAIRN_KEYRING": str(keys / "ca.pem")}
+    assert release(repo, "--stage", "build", env=keyring).returncode == 0
+    assert release(repo, "--stage", "build", "--build", "false", env=keyring).returncode == 1
+    done = release(repo, "--stage", "sign", env=names(keys))
+    assert "was not built completely" in done.stderr
+    assert not (repo / "out/release").exists()
+
+
 @pytest.mark.parametrize(
     ("version", "words"),
     [
@@ -371,6 +413,56 @@ def test_keys_that_do_not_fit(
         shutil.copy(keys / name, repo / "out")
     env = names(keys) | {variable: word.format(keys=keys, repo=repo)}
     assert words in refused(release(repo, env=env), repo)
+
+
+@pytest.fixture
+def token(keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The bundle key in a token of files; its URI. The PIN is in the environment."""
+    (tmp_path / "tokens").mkdir()
+    (tmp_path / "softhsm.conf").write_text(f"directories.tokendir = {tmp_path}/tokens\n")
+    monkeypatch.setenv("SOFTHSM2_CONF", str(tmp_path / "softhsm.conf"))
+    (library,) = Path("/usr/lib").glob("*/softhsm/libsofthsm2.so")
+    monkeypatch.setenv("RAUC_PKCS11_MODULE", str(library))
+    monkeypatch.setenv("RAUC_PKCS11_PIN", "1234")
+    words = ["--init-token", "--free", "--label", "cairn", "--pin", "1234", "--so-pin", "5678"]
+    object_words = ["--label", "bundles", "--id", "01", "--pin", "1234"]
+    for command in (
+        words,
+        ["--import", str(keys / "bundle.key"), "--token", "cairn", *object_words],
+    ):
+        subprocess.run(["softhsm2-util", *command], check=True, capture_output=True)
+    return "pkcs11:token=cairn;object=bundles;type=private"
+
+
+def test_a_token(origin: Path, keys: Path, token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Signs before anything is built; a wrong PIN, object or certificate is noticed then."""
+    env = names(keys) | {"CAIRN_BUNDLE_KEY": token}
+    assert release_inputs.keys_of(origin, env, rehearsal=False).bundle_key == token
+    for name, word, words in (
+        ("CAIRN_BUNDLE_KEY", f"{token};pin-value=1234", "give it as RAUC_PKCS11_PIN"),
+        ("CAIRN_BUNDLE_KEY", f"{token}?pin-value=1234", "give it as RAUC_PKCS11_PIN"),
+        ("CAIRN_BUNDLE_KEY", "pkcs11:token=cairn;object=no", "the token's key could not sign"),
+        ("CAIRN_BUNDLE_CERT", str(keys / "ca.pem"), "the token's key could not sign"),
+    ):
+        with pytest.raises(release_inputs.ReleaseError, match=words):
+            release_inputs.keys_of(origin, env | {name: word}, rehearsal=False)
+    monkeypatch.setenv("RAUC_PKCS11_PIN", "4321")
+    with pytest.raises(release_inputs.ReleaseError, match="the token's key could not sign"):
+        release_inputs.keys_of(origin, env, rehearsal=False)
+
+
+def test_no_pin_on_a_command_line(tmp_path: Path) -> None:
+    """support/bundle refuses it, too."""
+    images = tmp_path / "boot/slot-a"
+    images.mkdir(parents=True)
+    for name in ("rootfs.erofs", "boot/slot-a/release", "boot/slot-a/cmdline", "cert"):
+        (tmp_path / name).touch()
+    env = dict(os.environ) | {"CAIRN_BUNDLE_KEY": "pkcs11:object=x?pin-value=1234"}
+    env |= {name: str(tmp_path / "cert") for name in ("CAIRN_BUNDLE_CERT", "CAIRN_KEYRING")}
+    bundle = str(ROOT / "support/bundle")
+    done = captured(bundle, "rpi5", str(tmp_path), str(tmp_path / "out"), env=env)
+    assert done.returncode == 1
+    assert "give it as RAUC_PKCS11_PIN" in done.stderr
 
 
 def test_development_keys_are_refused(clone: Callable[[str], Path], keys: Path) -> None:

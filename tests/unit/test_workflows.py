@@ -28,7 +28,12 @@ def test_there_are_two() -> None:
     assert "- run: bash .ci/run\n" in ci
     assert re.search(r"(?m)^on:\n  push:\n  pull_request:\n", ci)
     assert re.search(r'(?m)^on:\n  push:\n    tags: \["v\[0-9\]\*"\]\n\n', release)
-    assert 'make release VERSION="${GITHUB_REF_NAME#v}"' in run_lines(release)
+    assert re.findall(
+        r'make release VERSION="\$\{GITHUB_REF_NAME#v\}" (.*)', run_lines(release)
+    ) == [
+        "STAGE=build",
+        "STAGE=sign",
+    ]
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -44,18 +49,24 @@ def test_nothing_of_others_runs_unseen(path: Path) -> None:
 
 
 def test_least_permissions() -> None:
-    """A job with keys cannot write to the repository; one that can has none, and drafts only."""
+    """The job that builds has no keys, that with keys builds nothing; the third drafts only."""
     ci, release = (path.read_text() for path in WORKFLOWS)
     assert re.findall(r"(?m)^ *permissions:(.*)\n +(.*)$", ci) == [("", "contents: read")]
     assert "secrets." not in ci
     assert "persist-credentials: false" in ci
-    top, build, draft = re.split(r"(?m)^  (?:build|draft):\n", release)
+    top, build, sign, draft = re.split(r"(?m)^  (?:build|sign|draft):\n", release)
     assert "\npermissions: {}\n" in top
-    assert "permissions:\n      contents: read\n" in build
-    assert "persist-credentials: false" in build
+    for job in (build, sign):
+        assert "permissions:\n      contents: read\n" in job
+        assert "persist-credentials: false" in job
     assert "permissions:\n      contents: write\n" in draft
-    assert "secrets." in build
-    assert "secrets." not in draft
+    assert "environment: release" in sign
+    assert set(re.findall(r"secrets\.(\w+)", sign)) == {
+        *("CAIRN_BUNDLE_KEY", "CAIRN_SUMS_KEY"),
+        *("CAIRN_KEYRING", "CAIRN_BUNDLE_CERT"),
+    }
+    assert re.findall(r"secrets\.(\w+)", build + draft) == ["CAIRN_KEYRING"]
+    assert "environment: release" not in build + draft
     assert "--draft" in draft
 
 

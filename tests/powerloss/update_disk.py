@@ -65,7 +65,7 @@ def bundle(folder: Path, board: str, version: str) -> Path:
     root = root_of(version)
     (folder / "root.img").write_bytes(root)
     (folder / "release").write_text(
-        f"version={version}\ndata-format=1\ndata-reads=1\nroot-size={len(root)}\n"
+        f"version={version}\nboard={board}\ndata-format=1\ndata-reads=1\nroot-size={len(root)}\n"
         f"root-sha256={hashlib.sha256(root).hexdigest()}\n"
     )
     (folder / "boot/cmdline").write_text(CMDLINE + "\n")

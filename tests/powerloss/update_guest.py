@@ -39,6 +39,7 @@ SCRIPTS = {
     "usr/lib/cairn/datadisk-facts.sh": """# shellcheck shell=sh
 datadisk_system_disk() { echo vda; }
 datadisk_find() { cat "/parts/$2"; }
+datadisk_is_on() { :; }
 """,
     "usr/bin/systemctl": r"""#!/bin/sh
 case $1 in
@@ -129,6 +130,11 @@ class Guest:
         self.tree = work / "tree"
         self._fill(board, CONTROLS[control])
 
+    def last_words(self) -> str:
+        """The end of the machine's console, which goes with the folder that it lies in."""
+        said = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return "its last words were:\n" + "\n".join(said.splitlines()[-15:])
+
     def _fill(self, board: str, control: str) -> None:
         tree = self.tree
         shutil.rmtree(tree, ignore_errors=True)
@@ -140,12 +146,14 @@ class Guest:
         busybox = shutil.which("busybox") or ""
         if not busybox:
             raise GuestError("busybox is missing; run support/bootstrap")
-        shutil.copy(busybox, tree / "usr/bin")
-        for word in run("ldd", busybox).split():
-            if word.startswith("/"):
-                target = tree / word[1:]
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(word, target)
+        # Debian's busybox has no flock, the images' has.
+        for program in (busybox, shutil.which("flock") or ""):
+            shutil.copy(program, tree / "usr/bin")
+            for word in run("ldd", program).split():
+                if word.startswith("/"):
+                    target = tree / word[1:]
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(word, target)
         for name in run(busybox, "--list").split():
             if not (tree / "usr/bin" / name).exists():
                 (tree / "usr/bin" / name).symlink_to("busybox")
@@ -228,5 +236,5 @@ class Guest:
                 finished = finished or word == "FINISHED"
             timer.cancel()
         if not finished:
-            raise GuestError(f"the machine did not come to an end; see {self.log}")
+            raise GuestError(f"the machine did not come to an end; {self.last_words()}")
         return results

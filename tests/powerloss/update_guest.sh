@@ -40,7 +40,7 @@ node() {
 	rm -rf /run/cairn /run/reboot
 	mkdir -p /run/cairn
 	printf 'chain main\nnetwork on\n' >/run/cairn/node-conf.records
-	printf 'VERSION_ID=%s\nVARIANT_ID=%s\n' "$2" "$(cat /board)" >/usr/lib/os-release
+	printf 'IMAGE_VERSION=%s\nVARIANT_ID=%s\n' "$2" "$(cat /board)" >/usr/lib/os-release
 	echo "root=PARTLABEL=root-$1 rauc.slot=$1 quiet" >/run/cmdline
 	umount /proc/cmdline 2>/dev/null
 	mount --bind /run/cmdline /proc/cmdline

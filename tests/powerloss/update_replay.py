@@ -149,7 +149,7 @@ def record(options: argparse.Namespace) -> int:
             said = recorded(guest, "install", disk, work, work / "first", options.seed)
             argument = re.fullmatch(r"reboot ?(.*)", said)
             if not argument:
-                raise GuestError(f"the update was not installed: {said}; see {guest.log}")
+                raise GuestError(f"the update was not installed: {said}; {guest.last_words()}")
             # The loader takes the try: on a PC it renames the entry.
             reconstruct.copy(disk, before)
             node = Node(disk, options.board, work / "node", asked=argument[1])
@@ -162,7 +162,7 @@ def record(options: argparse.Namespace) -> int:
             writer.close()
             said = recorded(guest, "trial", disk, work, work / "second", options.seed + 1)
             if said != "done":
-                raise GuestError(f"the trial was not good: {said}; see {guest.log}")
+                raise GuestError(f"the trial was not good: {said}; {guest.last_words()}")
         finally:
             if guest.log.exists():
                 shutil.copy(guest.log, named(options, "guest.log"))

@@ -71,9 +71,6 @@ A Full Disk
 
 A Damaged Database
     [Tags]    long
-    # a table is written when the log is read at a start
-    Guest    systemctl restart bitcoind
-    Node Is Up
-    Flip Bits In    blocks/index/*.ldb    chainstate/*.ldb
+    Damage LevelDB
     Page Should Come To Say    ^Rebuilding a damaged database    600
     Page Should Be In Order    rebuilding

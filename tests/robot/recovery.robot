@@ -110,10 +110,7 @@ Damaged LevelDB Is Rebuilt
     [Tags]    long
     # as if the last one were long ago
     Guest    rm /var/lib/cairn/rebuild
-    # a table is written when the log is read at a start
-    Guest    systemctl restart bitcoind
-    Node Is Up
-    Flip Bits In    blocks/index/*.ldb    chainstate/*.ldb
+    Damage LevelDB
     Is Rebuilt
     Node Is Up
 

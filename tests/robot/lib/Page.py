@@ -89,13 +89,17 @@ class Page:
         """
 
         def ask() -> list[str] | None:
-            figures = self.figures()
-            warnings: list[str] = figures["warnings"] + figures["reports"]
+            warnings = self.attention()
             return warnings if any(text in warning for warning in warnings) else None
 
         if poll(ask, session.seconds(seconds)) is None:
-            figures = self.figures()
-            raise AssertionError(f"the page warns of: {figures['warnings'] + figures['reports']}")
+            raise AssertionError(f"the page warns of: {self.attention()}")
+
+    def attention(self) -> list[str]:
+        """What the page shows below "What needs attention"."""
+        figures = self.figures()
+        found: list[str] = figures["warnings"] + figures["reports"]
+        return found
 
     @keyword
     def daemon_starts_and_is_held(self) -> None:

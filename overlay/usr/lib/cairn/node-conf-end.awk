@@ -96,7 +96,7 @@ function tor_listens() {
 		("listen" in now ? val("listen") == "1" : !("connect" in now) && val("maxconnections") != "0")
 }
 # Options of bitcoind that follow from tor=, for SECTION ("-" or the chain's).
-function print_tor(section,    port) {
+function print_tor(section) {
 	if (tor == "") return
 	if (section == "-") {
 		print "option - proxy=127.0.0.1:9050"

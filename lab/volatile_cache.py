@@ -161,10 +161,30 @@ class VolatileCache:
         """
         if policy not in POLICIES:
             raise ValueError(f"unknown policy '{policy}'; these are known: {', '.join(POLICIES)}")
-        requests = sorted({serial for versions in self.cache.values() for serial, _ in versions})
-        outcome = Outcome(policy, self.seed, len(requests), len(self.cache), 0, 0)
-        survivors: dict[int, bytes] = {}
+        requests = self.requests()
         choose = getattr(self, "_" + policy.replace("-", "_"))(requests, chance)
+        return self._survivors(policy, len(requests), choose)
+
+    def requests(self) -> list[int]:
+        """Numbers of the requests with something that was not flushed, oldest first."""
+        return sorted({serial for versions in self.cache.values() for serial, _ in versions})
+
+    def survivors_of(
+        self, policy: str, alive: Callable[[int], bool]
+    ) -> tuple[Outcome, dict[int, bytes]]:
+        """As survivors(), if of those requests that ``alive`` names all is left, of others nothing.
+
+        ``policy``: a name for the outcome.
+        """
+        return self._survivors(
+            policy, len(self.requests()), lambda _sector, versions: self._newest(versions, alive)
+        )
+
+    def _survivors(
+        self, policy: str, requests: int, choose: Choice
+    ) -> tuple[Outcome, dict[int, bytes]]:
+        outcome = Outcome(policy, self.seed, requests, len(self.cache), 0, 0)
+        survivors: dict[int, bytes] = {}
         for sector in sorted(self.cache):
             versions = self.cache[sector]
             kept = choose(sector, versions)

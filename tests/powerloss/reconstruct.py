@@ -247,6 +247,10 @@ class Medium:
         """
         self.advance(state.position)
         outcome, survivors = self.disk.survivors(state.policy, state.chance())
+        return outcome, self.write(survivors, image)
+
+    def write(self, survivors: dict[int, bytes], image: Path) -> str:
+        """Writes the disk with what survives a cut now; a digest of what is on it."""
         overwrite(self.path, image)
         digest = hashlib.sha256(f"{self.disk.flushes}".encode())
         file = os.open(image, os.O_WRONLY)
@@ -256,7 +260,7 @@ class Medium:
                 digest.update(b"%d %d " % (offset, len(data)) + data)
         finally:
             os.close(file)
-        return outcome, digest.hexdigest()[:16]
+        return digest.hexdigest()[:16]
 
 
 def copy(source: Path, target: Path) -> None:

@@ -57,6 +57,27 @@ def test_what_was_flushed_survives(image: Path, policy: str) -> None:
         assert outcome.kept == found.count(3)
 
 
+def test_requests_by_number(image: Path) -> None:
+    """Those that are named are left, older versions under a lost one; nothing changes meanwhile."""
+    disk = VolatileCache(str(image))
+    disk.write(0, fill(9))
+    disk.flush()
+    for number, sector in ((1, 4), (2, 4), (3, 8)):
+        disk.write(sector * SECTOR, fill(number, 2))
+    first, second, third = disk.requests()
+    for alive, expected in (
+        ({first, third}, {4: 1, 5: 1, 8: 3, 9: 3}),
+        ({second}, {4: 2, 5: 2}),
+        (set(), {}),
+    ):
+        outcome, survivors = disk.survivors_of("some", alive.__contains__)
+        assert {sector: data[0] for sector, data in survivors.items()} == expected
+        assert (outcome.policy, outcome.writes, outcome.sectors) == ("some", 3, 4)
+        assert outcome.kept + outcome.mixed == len(expected)
+    disk.flush()
+    assert disk.requests() == []
+
+
 def test_policies(image: Path) -> None:
     """Each does what its name says, over many seeds."""
     seen: dict[str, set[tuple[int, ...]]] = {policy: set() for policy in POLICIES}

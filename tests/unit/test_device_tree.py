@@ -21,6 +21,8 @@ from lab.paths import ROOT
 PATCHES = sorted((ROOT / "patches/linux").glob("*.patch"))
 #: Mainline's names of the two steppings' trees, and the names that the firmware asks for
 TREES = {"bcm2712-rpi-5-b": "bcm2712-rpi-5-b", "bcm2712-d-rpi-5-b": "bcm2712d0-rpi-5-b"}
+#: What the firmware adds to the first tree on the second stepping
+OVERLAY = ROOT / "board/rpi5/dts/broadcom/bcm2712d0.dtso"
 DTS = "arch/arm64/boot/dts/broadcom"
 SOC, RP1 = "/soc@107c000000", "/axi/pcie@1000120000/rp1_nexus/pci-ep-bus@1"
 #: Degrees at which the fan goes to the next of the levels that follow (of 255)
@@ -75,20 +77,24 @@ def test_patches_are_a_series() -> None:
 # -- the device trees ---------------------------------------------------------------------
 
 
+def compile_tree(source: Path, includes: Path, target: Path) -> list[str]:
+    """Compiles one tree, or an overlay; what dtc warned of."""
+    preprocess = ["gcc", "-E", "-nostdinc", "-undef", "-D__DTS__", "-x", "assembler-with-cpp"]
+    preprocess += ["-I", str(source.parent), "-I", str(includes), str(source)]
+    text = subprocess.run(preprocess, check=True, capture_output=True).stdout
+    command = ["dtc", "-@", "-b", "0", "-O", "dtb", "-o", str(target)]
+    done = subprocess.run(command, check=False, input=text, capture_output=True)
+    said = done.stderr.decode()
+    assert done.returncode == 0, said
+    return sorted(re.findall(r"Warning .*", said))
+
+
 def compiled(source: Path, includes: Path, folder: Path) -> dict[str, list[str]]:
     """Compiles both trees from a source to `folder`; what dtc warned of, by tree."""
-    warnings = {}
-    for name in TREES:
-        dts = source / DTS / f"{name}.dts"
-        preprocess = ["gcc", "-E", "-nostdinc", "-undef", "-D__DTS__", "-x", "assembler-with-cpp"]
-        preprocess += ["-I", str(dts.parent), "-I", str(includes), str(dts)]
-        text = subprocess.run(preprocess, check=True, capture_output=True).stdout
-        command = ["dtc", "-@", "-b", "0", "-O", "dtb", "-o", str(folder / f"{name}.dtb")]
-        done = subprocess.run(command, check=False, input=text, capture_output=True)
-        said = done.stderr.decode()
-        assert done.returncode == 0, said
-        warnings[name] = sorted(re.findall(r"Warning .*", said))
-    return warnings
+    return {
+        name: compile_tree(source / DTS / f"{name}.dts", includes, folder / f"{name}.dtb")
+        for name in TREES
+    }
 
 
 @pytest.fixture(scope="module")
@@ -129,30 +135,50 @@ def test_no_new_warnings(linux: Path, patched: Path, tmp_path: Path) -> None:
 def trees(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Path]:
-    """Both compiled trees by mainline's names."""
+    """Both compiled trees by mainline's names, and the overlay as "overlay"."""
     folder = tmp_path_factory.mktemp("trees")
     image = Path(os.environ.get("CAIRN_IMAGE", ""))
     board = boards.of_image(image)
     built = ROOT / "out/rpi5/build/images"
     if board and board.name == "rpi5":
-        for name, asked_for in TREES.items():
-            start = subprocess.run(
-                ["partx", "-g", "-o", "START", "-n", "1", str(image)],
-                check=True,
-                capture_output=True,
-                text=True,
-            ).stdout
+        start = subprocess.run(
+            ["partx", "-g", "-o", "START", "-n", "1", str(image)],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        files = {f"{asked_for}.dtb": f"{name}.dtb" for name, asked_for in TREES.items()}
+        files["overlays/bcm2712d0.dtbo"] = "bcm2712d0.dtbo"
+        for asked_for, name in files.items():
             command = ["mcopy", "-n", "-i", f"{image}@@{int(start) * 512}"]
-            command += [f"::slot-a/{asked_for}.dtb", str(folder / f"{name}.dtb")]
+            command += [f"::slot-a/{asked_for}", str(folder / name)]
             subprocess.run(command, check=True)
-    elif all((built / f"{name}.dtb").exists() for name in TREES):
+    elif all((built / name).exists() for name in (*(f"{t}.dtb" for t in TREES), "bcm2712d0.dtbo")):
         folder = built
     else:
         source: Path = request.getfixturevalue("linux")
-        compiled(
-            request.getfixturevalue("patched"), source / "scripts/dtc/include-prefixes", folder
-        )
-    return {name: folder / f"{name}.dtb" for name in TREES}
+        includes = source / "scripts/dtc/include-prefixes"
+        compiled(request.getfixturevalue("patched"), includes, folder)
+        compile_tree(OVERLAY, includes, folder / "bcm2712d0.dtbo")
+    found = {name: folder / f"{name}.dtb" for name in TREES}
+    return found | {"overlay": folder / "bcm2712d0.dtbo"}
+
+
+def test_overlay_makes_the_second_tree(trees: dict[str, Path], tmp_path: Path) -> None:
+    """The first stepping's tree with it is that of the second, property for property."""
+    merged = tmp_path / "merged.dtb"
+    command = ["fdtoverlay", "-i", str(trees["bcm2712-rpi-5-b"]), "-o", str(merged)]
+    subprocess.run([*command, str(trees["overlay"])], check=True)
+    first, second = (
+        subprocess.run(
+            ["dtc", "-q", "-s", "-I", "dtb", "-O", "dts", str(path)],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for path in (merged, trees["bcm2712-d-rpi-5-b"])
+    )
+    assert first == second
 
 
 def get(tree: Path, node: str, name: str, kind: str = "x") -> str:
@@ -173,6 +199,14 @@ def test_watchdog(trees: dict[str, Path], name: str) -> None:
     assert "brcm,bcm2835-pm-wdt" in get(trees[name], node, "compatible", "s")
     assert get(trees[name], node, "reg") == "7d200000 604"
     assert get(trees[name], node, "reg-names", "s") == "pm"
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_random(trees: dict[str, Path], name: str) -> None:
+    """What iproc-rng200 binds to."""
+    node = f"{SOC}/rng@7d208000"
+    assert get(trees[name], node, "compatible", "s") == "brcm,bcm2711-rng200"
+    assert get(trees[name], node, "reg") == "7d208000 28"
 
 
 @pytest.mark.parametrize("name", TREES)

@@ -133,6 +133,12 @@ class Machine(UnderTest):
         self.shell.power_down()
         self._ends(seconds, "the guest did not shut down")
 
+    def press_power_button(self, seconds: float) -> None:
+        """Presses it once, and waits at most so long until the guest has switched itself off."""
+        assert self.process, "no machine runs"
+        self.qmp("system_powerdown")
+        self._ends(seconds, "the guest did not switch itself off after its power button")
+
     def ends(self, seconds: float) -> None:
         """Waits at most so long until it ends by itself, which a reset makes it do."""
         self._ends(seconds, "the machine has not been reset")

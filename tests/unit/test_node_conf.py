@@ -305,6 +305,8 @@ REFUSED = [
     ("zmqpubrawblock=tcp://*:28332", "stays on loopback"),
     ("zmqpubrawblock=ipc:///tmp/x", "stays on loopback"),
     ("zmqpubrawblock=tcp://127.0.0.1:0", "stays on loopback"),
+    ("zmqpubrawblock=tcp://127.0.0.1:8332", "this node's port for RPC"),
+    ("zmqpubrawblock=tcp://[::1]:8333", "this node's port for other nodes"),
     ("rpcbind=127.0.0.1:9999", "RPC stays on loopback"),
     ("rpcallowip=127.0.0.0/7", "RPC stays on loopback"),
     ("server=0", "rely on Cairn's value"),
@@ -330,6 +332,63 @@ def test_secrets_are_not_shown(node: Node, shell: str) -> None:
     assert len(report.splitlines()) == 3
     assert "hunter" not in report
     assert "bob" not in report
+
+
+PRIVATE_KEY = """-----BEGIN OPENSSH PRIVATE KEY-----
+b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gtZW
+QyNTUxOQAAACDhidden0hidden1hidden2hidden3hidden4hidden5AAAAKDhidden6hi
+AAAEhidden7==
+-----END OPENSSH PRIVATE KEY-----
+"""
+PUTTY_KEY = """PuTTY-User-Key-File-3: ssh-ed25519
+Private-Lines: 1
+Rhidden8hidden9
+Private-MAC: hidden10
+"""
+
+
+@pytest.mark.parametrize("before", ["", "sshkey=", "walletkey = "])
+@pytest.mark.parametrize("key", [PRIVATE_KEY, PUTTY_KEY, PRIVATE_KEY.replace("\n", " ") + "\n"])
+def test_private_key_is_not_shown(node: Node, shell: str, before: str, key: str) -> None:
+    """It was pasted in place of the .pub file; what stands below it counts."""
+    report = node.run(f"{before}{key}hostname=attic\nprunee=hidden\n", shell)
+    assert "This is a private key. Take it off the card and make a new pair;" in report
+    assert report.count("hidden") == 1
+    assert '"prunee=hidden": bitcoind has no option' in report
+    assert "b3Bl" not in report
+    assert node.read("run/cairn/hostname") == "attic\n"
+    # without its first or its last line, and its text alone
+    for text in (key.partition("\n")[2], key.rpartition("-----END")[0] or key):
+        report = node.run(f"{before}{text}\nprunee=shown\n", shell)
+        assert "hidden0" not in report
+        assert "shown" in report
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rpcpassword: hunter2",
+        "rpcpasword=hunter2",
+        "main.rpcpassword=hunter2",
+        "RPCPASSWORD hunter2",
+        "wifipassword = hunter2",
+        "hostname=a rpcpassword=hunter2",
+        "wpa_psk=hunter2",
+        "[pass hunter2]",
+        "rpcauht=me:hunter2",
+        "rpcauth me:hunter2",
+        "-rpcauth=me:hunter2",
+        "rpcusr hunter2",
+        "updateurl=https://me:hunter2@example.org/",
+        "[moon]\ntorpassword=hunter2",
+    ],
+)
+def test_what_may_be_a_password_is_not_shown(node: Node, line: str) -> None:
+    """Also where the name has a slip, or stands in front of something else than '='."""
+    report = node.run(f"{line}\n")
+    assert "node.conf line" in report
+    assert "..." in report
+    assert "hunter" not in report
 
 
 def test_a_thousand_bad_lines(node: Node, shell: str) -> None:
@@ -527,6 +586,10 @@ INBOUND = [
     "bind=192.168.1.5\nlisten=0",
     "signet=1\nbind=192.168.1.5",
     "whitebind=192.168.1.5",
+    "whitebind=192.168.1.5:1023",
+    "bind=0.0.0.0:80",
+    "bind=[::]:22",
+    "bind=127.0.0.1:8332",
     "discover=no",
     "natpmp=off",
     "externalip=a b",
@@ -556,10 +619,15 @@ OPEN = [
     # SSH's and the page's, which are for neighbours only; bitcoind has no right to them
     "port=22",
     "port=80",
+    "rpcport=22",
+    # of another part of the node
+    "rpcport=8333",
+    "port=8332",
     "reindex=2",
     "reindex-chainstate=1",  # not about chain=
     "dbcahce=400",
     "hostname=my_node",
+    "hostname=localhost",
     "sshkey=x",
     "gateway=1",
     "rest=maybe",
@@ -592,6 +660,173 @@ def test_other_mistakes_leave_the_network(node: Node, text: str) -> None:
     assert report.startswith("node.conf line 1: ")
     assert node.records("network") == ["on"]
     assert not closed(node)
+
+
+#: Lines, and those that bitcoind gets: what has another's port is left out.
+PORTS = {
+    "port=9000\nrpcport=9000": ["port=9000"],
+    "rpcport=9000\nport=9000": ["port=9000"],
+    # one way round is as good as the other
+    "port=8332\nrpcport=8333": ["port=8332", "rpcport=8333"],
+    "port=9000\nrpcport=8333": ["port=9000", "rpcport=8333"],
+    "rpcport=9000\nzmqpubrawtx=tcp://127.0.0.1:9000": ["rpcport=9000"],
+    # several topics share an address
+    "zmqpubrawtx=tcp://127.0.0.1:28332\nzmqpubhashtx=tcp://127.0.0.1:28332": [
+        "zmqpubrawtx=tcp://127.0.0.1:28332",
+        "zmqpubhashtx=tcp://127.0.0.1:28332",
+    ],
+    # RPC is on loopback only
+    "bind=192.168.1.50:8332": ["bind=192.168.1.50:8332"],
+    "whitebind=0.0.0.0:8334": ["whitebind=0.0.0.0:8334"],
+    "port=8444\nbind=127.0.0.1:8444": ["port=8444", "bind=127.0.0.1:8444"],
+    "tor=1\nrpcport=9050": ["proxy=127.0.0.1:9050"],
+    "tor=1\nzmqpubrawtx=tcp://127.0.0.1:8334": ["proxy=127.0.0.1:9050"],
+    "rpcport=9050": ["rpcport=9050"],
+    "regtest=1\n[regtest]\nrpcport=18444": [],
+    "regtest=1\n[regtest]\nrpcport=8333": ["rpcport=8333"],
+}
+
+
+@pytest.mark.parametrize("text", PORTS, ids=lambda text: text.replace("\n", " "))
+def test_a_port_has_one_user(node: Node, text: str) -> None:
+    """bitcoind would end otherwise; nobody comes in or goes out for it who did not before."""
+    expected = PORTS[text]
+    report = node.run(f"{text}\n")
+    own = ("listen=1", "listenonion=1", "torcontrol=", "bind=127.0.0.1:8334=onion", "chain=", "[")
+    assert [line for line in node.options() if not line.startswith(own)] == expected
+    asked = [line for line in text.split("\n") if not line.startswith(("[", "tor=", "regtest="))]
+    left_out = len(asked) - len([line for line in asked if line in expected])
+    assert report.count("is this node's port for") == left_out == len(report.splitlines())
+    assert node.records("network") == ["on"]
+
+
+#: Lines, and the words of the one sentence about them
+WALLETS = {
+    "walletshow=1": "Line 1 of node.conf, walletshow=1, shows nothing",
+    "walletshow=true": "Line 1 of node.conf, walletshow=1, shows nothing",
+    "walletshow=0": "",
+    "walletshow=1\nwalletaccess=rpc": "",
+    f"walletshow=1\nwalletkey={KEY}": "",
+    "walletaccess=rpc\ndisablewallet=1": "Line 2 of node.conf, disablewallet=1, leaves bitcoind",
+    "walletaccess=rpc\n[main]\ndisablewallet=1": "Line 3 of node.conf, disablewallet=1, leaves",
+    f"disablewallet=1\nwalletkey={KEY}": "Line 1 of node.conf, disablewallet=1, leaves bitcoind",
+    "walletaccess=rpc\ndisablewallet=0": "",
+    "walletaccess=rpc\n[signet]\ndisablewallet=1": "",
+    "disablewallet=1": "",
+}
+
+
+@pytest.mark.parametrize("text", WALLETS, ids=lambda text: text.replace("\n", " ")[:60])
+def test_wallet_lines_that_come_to_nothing(node: Node, text: str) -> None:
+    """They are good lines, which stay in force; a sentence says what they lack."""
+    report = node.run(f"{text}\n")
+    assert report.startswith(WALLETS[text])
+    assert len(report.splitlines()) == (1 if WALLETS[text] else 0)
+    assert node.records("good") == ["1"]
+    assert not closed(node)
+
+
+#: Good lines, one that cannot be used, and the record that is withdrawn for it
+ERASE, RPCAUTH = "datadisk=S6XNNS0T1\nerase=S6XNNS0T1", "rpcauth=me:0a1b$2c3d"
+WITHDRAWN = [
+    *((ERASE, line, "erase") for line in ("erase=no", "noerase=1", "erase", "[main]\nerase=0")),
+    *((ERASE, line, "erase") for line in ("eraes=0", "main.erase=0", "er\u0430se=no")),
+    *((ERASE, line, "erase") for line in ("hostname=a erase=no", "x=1\n" * 101)),
+    *(("walletshow=1", line, "walletshow") for line in ("walletshow=0", "walletshow no")),
+    *(("walletshow=1", line, "walletshow") for line in ("nowalletshow=1", "WalletShow=0")),
+    *(("walletaccess=tor", line, "walletaccess") for line in ("walletaccess=0", "walletacess=no")),
+    *((f"walletkey={KEY}", line, "walletkey") for line in ("walletkey=0", "nowalletkey=1")),
+    (f"walletkey={KEY}", "walletkeys: none", "walletkey"),
+    *((f"sshkey={KEY}", line, "sshkey") for line in ("sshkey=no", "nosshkey", "main.sshkey=0")),
+    *(("reindex=1", line, "once") for line in ("reindex=0", "noreindex=1", "main.reindex=0")),
+    *((RPCAUTH, line, "option") for line in ("rpcwhitelst=me:getblockcount", "rpcwhitelist me:x")),
+    *((RPCAUTH, line, "option") for line in ("RpcWhitelist=me:x", "[moon]\nrpcwhitelist=me:x")),
+    *((RPCAUTH, line, "option") for line in ("rpcwhitelistdefault=yes", "rpcwhitelist=")),
+]
+
+
+@pytest.mark.parametrize(("good", "bad", "record"), WITHDRAWN, ids=lambda text: repr(text)[:40])
+def test_a_line_that_says_no(node: Node, good: str, bad: str, record: str) -> None:
+    """What it may have been meant to forbid or to limit is not carried out, in either order."""
+    what = {"option": "rpcauth", "once": "reindex"}.get(record, record)
+    said = {
+        "erase": "No disk is erased: line",
+        "walletshow": "The screen shows no password for wallets: line",
+        "reindex": "The chain is not rebuilt: line",
+        "walletaccess": "No wallet is let in by walletaccess=: line",
+        "walletkey": "No wallet is let in by walletkey=: line",
+    }.get(what, f"Nobody can log in with {what}=: line")
+    assert said not in node.run(f"{good}\n")
+    assert [line for line in node.records(record) if what != "rpcauth" or "rpcauth" in line]
+    report = node.run(f"{good}\n{bad}\n")
+    assert said in report
+    if what == "rpcauth":
+        assert "may have been meant to limit that." in report
+    assert not [line for line in node.records(record) if what != "rpcauth" or "rpcauth" in line]
+    if what == "walletkey":
+        assert node.records("walletaccess") == []
+    assert "rpcauth" not in node.read("run/bitcoind/bitcoin.conf")
+
+
+def test_what_withdraws_nothing(node: Node, shell: str) -> None:
+    """One bad key among good ones, the same said twice, and a slip somewhere else."""
+    good = f"{ERASE}\nwalletshow=1\nwalletaccess=rpc\nwalletkey={KEY}\nsshkey={KEY}\nreindex=1\n"
+    good += f"rpcwhitelist=me:getblockcount\n{RPCAUTH}\n"
+    assert "S6XNNS0T1" not in node.run(f"{good}erase=S6XNNS0T1\nwalletshow=1\n", shell)
+    for bad in ("", "sshkey=x\nwalletkey=ssh-dss AAAA\nwalletkey=\ndbcahce=300\nreindex=yes\n"):
+        report = node.run(good + bad, shell)
+        assert "may have been meant" not in report
+        assert node.records("erase") == ["S6XNNS0T1"]
+        assert node.records("walletaccess") == ["rpc", "ssh"]
+        assert node.records("walletkey") == node.records("sshkey") == [KEY]
+        assert node.records("walletshow") == ["1"]
+        assert node.records("once") == ["reindex"]
+        assert RPCAUTH in node.options()
+
+
+@pytest.mark.parametrize("value", ["rpc,tor", "tor, rpc", "rpc tor"])
+def test_two_ways_in_one_line(node: Node, shell: str, value: str) -> None:
+    """The sentence says how to write it."""
+    report = node.run(f"walletaccess={value}\n", shell)
+    assert "write two lines, walletaccess=rpc and walletaccess=tor; the line is ignored." in report
+    assert node.records("walletaccess") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "off"),
+    [
+        *((f"walletaccess={value}", False) for value in ("rpc,tor", "Tor", "rpc tor", "onion")),
+        *(
+            (line, False)
+            for line in ("walletacces=tor", "walletaccess: tor", "[main]\nwalletaccess=tor")
+        ),
+        *((f"walletaccess={value}", True) for value in ("tor=1", "tor proxy=1", "rpc\u2028tor")),
+        *((line, True) for line in ("access=tor", "walletaccess=tor\ntor=yes")),
+    ],
+)
+def test_tor_for_a_wallet_only(node: Node, text: str, off: bool) -> None:
+    """A slip near walletaccess=tor lets nobody in; Bitcoin's connections are not meant."""
+    assert "; the line is ignored." in node.run(f"walletkey=x\n{text}\n")
+    assert closed(node) is off
+    if "\ntor" not in text:
+        assert node.records("walletaccess") == []
+
+
+@pytest.mark.parametrize("ip", ["ip=192.168.1.50", "IP=192.168.1.50/24", "ip 192.168.1.50/24"])
+def test_lines_that_need_a_good_ip(node: Node, shell: str, ip: str) -> None:
+    """What is wrong with the others is the line of ip=; the node asks its router instead."""
+    report = node.run(f"dns=9.9.9.9\n{ip}\ngateway=192.168.1.1\n", shell).splitlines()
+    assert len(report) == 3
+    for line in (report[0], report[2]):
+        assert line.endswith(
+            ": ip= in line 2 cannot be used, so this line is not either; the line is ignored."
+        )
+    assert not closed(node)
+    assert node.records("good") == []
+    assert not (node.path / "run/systemd/network/10-node-conf.network").exists()
+    # one that is wrong itself may be a slip near dns=0
+    node.run(f"{ip}\ndns=no\n", shell)
+    assert closed(node)
 
 
 @pytest.mark.parametrize("line", ["natpmp=1", "listenonion=1", "i2pacceptincoming=1"])
@@ -723,6 +958,46 @@ def test_cut_file_without_privacy(node: Node, shell: str) -> None:
         node.run(text, shell)
         node.run(text[:4], shell)
         assert closed(node), text
+
+
+TAKEN_OFF = ["walletshow=1", "erase=S6XNNS0T123456", "reindex=1", "reindex-chainstate = 1 # x"]
+TAKEN_OFF += ["walletaccess=tor", f"walletkey={KEY}", f"sshkey={KEY}", "rpcauth=me:0a1b$2c3d"]
+TAKEN_OFF += ["# a comment", "\n \n", f"sshkey={KEY}\n# x\nwalletshow=1\nreindex=1"]
+STAYS_CUT = ["page=0", "reindex=0", "noreindex=1", "rpcwhitelist=me:getblockcount", "filters=1"]
+STAYS_CUT += ["walletshow=1\nprune=0", "[main]\nreindex=1", "norpcauth=1", "datadisk=system"]
+
+
+@pytest.mark.parametrize("lines", [*TAKEN_OFF, *STAYS_CUT], ids=lambda text: repr(text)[:40])
+def test_lines_taken_off_the_end(node: Node, shell: str, lines: str) -> None:
+    """What owners are told to take out again, or what only lets somebody in, may be gone."""
+    end = "\r\n" if shell == "dash" else "\n"
+    kept = f"tor=1{end}prune=0"
+    whole = f"{kept}\n{lines}\n".replace("\r", "").replace("\n", end)
+    for rest in (kept, kept + end):
+        node.run(whole, shell)
+        assert node.records("good") == ["1"]
+        report = node.run(rest, shell)
+        assert ("looks cut short" in report) is (lines in STAYS_CUT)
+        assert closed(node) is (lines in STAYS_CUT)
+        if lines in TAKEN_OFF:
+            assert report == ""
+            assert node.records("prune") == ["0"]
+            assert node.records("update") == ["notify"]
+            assert node.records("without-once") == ["1"]
+    # in the middle of a line
+    if lines.strip():
+        for size in (len(kept) - 1, len(kept + end) + 1):
+            node.run(whole, shell)
+            assert "looks cut short" in node.run(whole[:size], shell)
+            assert closed(node)
+
+
+def test_all_lines_taken_off(node: Node, shell: str) -> None:
+    """An empty file is what is left; there was nothing in it to lose."""
+    node.run("walletaccess=rpc\nwalletshow=1\n", shell)
+    assert node.run("", shell) == "node.conf is empty; the node runs with its defaults.\n"
+    node.run("uacomment=a b", shell)
+    assert "looks cut short" in node.run("uacomment=a ", shell)
 
 
 @pytest.mark.parametrize("text", ["proxy=192.168.1.60:9050", "proxy=192.168.1.60:9050\n\n"])

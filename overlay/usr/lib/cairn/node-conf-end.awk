@@ -115,9 +115,19 @@ function print_tor(section) {
 		print "option " section " bind=127.0.0.1:" (p2p_port[chain] + 1) "=onion"
 	}
 }
+# Nothing is asked of anybody if a line may have been meant to forbid that.
+function print_update() {
+	if (update_doubt && updateurl != "")
+		note("No update is looked for: line " update_doubt " of node.conf may have been about that." \
+			" Correct that line and restart.")
+	if (update_doubt || cut != "" || ignored != "" || lost != "") { print "update off"; return }
+	print "update " (update == "" ? "notify" : update)
+	if (updateurl != "" && network != "off") print "updateurl " updateurl
+}
 # Does nothing leave the node but through Tor?
 function locked() { return tor == "only" || network == "off" }
 function print_own(    i) {
+	print_update()
 	if (tor != "") print "tor " tor
 	if (locked()) print "lock 1"
 	for (i in access) { access["rpc"] = 1; break }
@@ -129,6 +139,38 @@ function print_own(    i) {
 	}
 }
 function other_than_onion_proxy() { return has("proxy") && all["proxy"] ~ /,[^,=]+,/ }
+
+# used_by PORT LINE: what else of this node than that line has the port; "" for nothing
+function used_by(number, line) {
+	if (kept[line] != "rpcport" && number == (has("rpcport") ? val("rpcport") : rpc_port[chain]))
+		return "RPC"
+	if (kept[line] !~ /^(port|bind|whitebind)$/ &&
+		number == (has("port") ? val("port") : p2p_port[chain])) return "other nodes"
+	return tor != "" && (number == 9050 || number == 9051 || number == p2p_port[chain] + 1) ? \
+		"Tor" : ""
+}
+# bitcoind ends where something else has its port: that line is left out. RPC, Tor and ZeroMQ listen
+# on loopback only, so that an address of the network has all ports free.
+function check_ports(    pass, i, text, who) {
+	# those that the others are compared with come first
+	for (pass = 1; pass <= 3; pass++) for (i = 1; i <= count; i++) {
+		if (gone[i] || kept_value[i] == "\001" || (kept_section[i] != "" && kept_section[i] != chain))
+			continue
+		text = kept_value[i]
+		if (pass < 3) {
+			if (kept[i] != (pass == 1 ? "rpcport" : "port") || where[kept[i]] != i) continue
+			port = text
+		} else {
+			if (kind[kept[i]] !~ /^(listen|zmq)$/) continue
+			sub(/^tcp:\/\//, "", text); sub(/^[a-z,]*@/, "", text); sub(/=onion$/, "", text)
+			if (!host_port(text) || port == "" || host !~ /^(0\.0\.0\.0|127\..*|::1?)$/) continue
+		}
+		who = used_by(port + 0, i)
+		if (who == "") continue
+		drop(i, port " is this node's port for " who "; choose another one")
+		work_out()
+	}
+}
 
 # What bitcoind would end with, for reasons that lie in two lines (Core:
 # AppInitParameterInteraction, AppInitMain).
@@ -185,6 +227,49 @@ function check_together(    nets, listening, n, words, i) {
 	if (val("acceptstalefeeestimates") == "1" && chain != "regtest")
 		clash("acceptstalefeeestimates", "is for regtest")
 	work_out()
+	check_ports()
+}
+# Takes out what a line that cannot be used may have been meant to take back, or to limit.
+function check_withdrawn(    i, what, taken) {
+	for (i = 1; i <= records; i++) {
+		what = record_of[i]
+		sub(/ .*/, "", what)
+		if (!(what in withdrawn)) continue
+		record_of[i] = ""
+		taken[what] = 1
+	}
+	if ("walletaccess" in withdrawn && ("rpc" in access || "tor" in access)) {
+		delete access["rpc"]; delete access["tor"]
+		taken["walletaccess"] = 1
+	}
+	if ("walletkey" in taken) delete access["ssh"]
+	if ("walletshow" in taken || "walletaccess" in taken || "walletkey" in taken) show_line = 0
+	for (i = 1; i <= count; i++) {
+		what = kept[i]
+		sub(/-chainstate$/, "", what)
+		if (gone[i] || !(what in withdrawn) || kept_value[i] ~ /^(0|\001)$/) continue
+		gone[i] = 1
+		taken[what] = 1
+	}
+	work_out()
+	for (what in taken) note((what == "erase" ? "No disk is erased" : \
+		what == "walletshow" ? "The screen shows no password for wallets" : \
+		what == "reindex" ? "The chain is not rebuilt" : \
+		what ~ /^wallet/ ? "No wallet is let in by " what "=" : \
+		"Nobody can log in with " what "=") ": line " withdrawn[what] \
+		" of node.conf may have been meant to " (what == "rpcauth" ? "limit" : "forbid") \
+		" that. Correct that line and restart.")
+}
+# Good lines that come to nothing, or to little, together with others
+function check_wallet(    way, asked) {
+	for (way in access) asked = 1
+	if (show_line && !asked) note("Line " show_line " of node.conf, walletshow=1, shows nothing:" \
+		" no line lets a wallet in. Add walletaccess=rpc, or walletkey= with your key, or take it" \
+		" out. Then restart.")
+	if (asked && val("disablewallet") == "1") note("Line " kept_nr[where["disablewallet"]] \
+		" of node.conf, disablewallet=1, leaves bitcoind without wallets: a wallet that connects" \
+		" cannot follow its payments. What is on the disk stays as it is." \
+		" Take the line out, unless it is there because of a damaged wallet, and restart.")
 }
 function note(text) { notes[++note_count] = text }
 # Does it keep the node more private than bitcoind's default would?
@@ -306,11 +391,15 @@ END {
 	if (network == "") network = "on"
 	for (i = 1; i <= lates; i++) {
 		if (have_ip) add(late[i])
+		else if (bad_ip) say_only(late_nr[i], late_line[i],
+			"ip= in line " bad_ip " cannot be used, so this line is not either")
 		else reject(late_nr[i], late_line[i], "is of use only together with ip=")
 	}
 	check_repeats()
 	check_together()
 	check_memory()
+	check_withdrawn()
+	check_wallet()
 	if (rejects > most_rejected)
 		note("node.conf has " rejects - most_rejected \
 			" more lines that cannot be used; is it the right file?")
@@ -340,7 +429,7 @@ END {
 		if (!(name in hidden) && !(name in switched && switched[name] == "0")) print name " 1"
 	}
 	print_own()
-	for (i = 1; i <= records; i++) print record_of[i]
+	for (i = 1; i <= records; i++) if (record_of[i] != "") print record_of[i]
 	for (i = 1; i <= note_count; i++) print "note " notes[i]
 	for (i = 1; i <= lines; i++) if (i in sentence) print "rejected " sentence[i]
 	# Core's default is 1 (see check_together). Without network, bitcoin_conf has it.

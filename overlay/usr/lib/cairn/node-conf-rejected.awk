@@ -1,8 +1,44 @@
 # Lines of node.conf that cannot be used: what the screen says, and what they may have been about.
 # Used by node-conf.awk. POSIX awk; must run under busybox and mawk.
 
+# The screen hangs on a wall, and the journal is kept: no line is quoted with a private key or with
+# what may be a password, also where its name has a slip.
+function masked(nr, line,    key, first, all, option) {
+	if (match(line, /-----BEGIN/)) return substr(line, 1, RSTART - 1) "..."
+	key = index(line, "=") ? substr(line, 1, index(line, "=")) : ""
+	if ((nr in pem) || base64(line)) return (key ~ /^[ \t]*[a-z]+[ \t]*=$/ && length(key) < 20 ? \
+		key : "") "..."
+	if (tolower(key) ~ /key/ && base64(substr(line, length(key) + 1))) return key "..."
+	if (match(tolower(line), /(pas|pwd|psk|secret)[a-z0-9_.-]*[ \t]*[=:]?/))
+		return substr(line, 1, RSTART + RLENGTH - 1) "..."
+	first = first_word(key == "" ? line : key); all = joined(key == "" ? line : key)
+	for (option in kind)
+		if (is(option, "secret") && (resembles(first, option) || resembles(all, option)))
+			return (key == "" ? first " " : key) "..."
+	gsub(/:\/\/[^\/@]*@/, "://...@", line)
+	return line
+}
+function base64(text) {
+	text = trim(text)
+	return length(text) >= 40 && text ~ /^[A-Za-z0-9+\/]+=*$/
+}
+# Notes which lines are a private key: OpenSSH's, or PuTTY's. A block that does not end ends where a
+# NAME=VALUE stands.
+function look_for_key(nr, line) {
+	if (line ~ /-----BEGIN|PuTTY-User-Key-File/ && line !~ /PUBLIC/) { in_pem = 1; pem[nr] = "first" }
+	else if (line ~ /b3BlbnNzaC1rZXk/) pem[nr] = "first" # how OpenSSH's begins
+	else if (in_pem && line ~ /=[ \t]*[^= \t]/) in_pem = 0
+	else if (in_pem) pem[nr] = "more"
+	if (line ~ /-----END|Private-MAC/) in_pem = 0
+}
+# A good line that only another one, which cannot be used, makes useless
+function say_only(nr, line, why) { if (++rejects <= most_rejected) say(nr, line, why) }
 function say(nr, line, why) {
 	if (nr in sentence) return
+	if (nr in pem) why = pem[nr] == "more" ? "this is a part of a private key" : "This is a" \
+		" private key. Take it off the card and make a new pair; the node needs the one line of" \
+		" the .pub file"
+	line = masked(nr, line)
 	gsub(/[^ -~]/, "?", line)
 	if (length(line) > 60) line = substr(line, 1, 57) "..."
 	sentence[nr] = "node.conf line " nr ": \"" line "\": " why "; the line is ignored."
@@ -13,6 +49,40 @@ function close_network(state, nr) {
 	network = state
 	closer = nr
 }
+# Nothing that other lines ask for by this option is carried out.
+function withdraw(option, nr) { if (!(option in withdrawn)) withdrawn[option] = nr }
+function withdraw_all(nr) {
+	withdraw("erase", nr); withdraw("walletshow", nr)
+	withdraw("walletaccess", nr); withdraw("rpcauth", nr)
+}
+# May the line have been meant to take back, or to limit, what another one asks for? Of a list of
+# keys, one with a slip does not take back the others, which would lock their owner out, and
+# reindex=yes does not take back reindex=1: there only a line that says no in so many words does.
+function judge_withdrawal(nr, key, body,    option, first, all, no, denied) {
+	first = first_word(key); all = joined(key)
+	body = tolower(body)
+	if (key ~ /[^ -~\t]/) withdraw_all(nr)
+	for (option in takes_back)
+		if (index(body, option) || resembles(first, option) || resembles(all, option))
+			withdraw(takes_back[option], nr)
+	no = "[ \t]*[=: \t][ \t\"\047]*(0+|no|none|off|false)([^a-z0-9]|$)"
+	for (option in denies) {
+		denied = body ~ ("no-?" option) || body ~ (option no)
+		if (first ~ /^no/ && resembles(substr(first, 3), option)) denied = 1
+		if (resembles(first, option) && body ~ (first no)) denied = 1
+		if (denied) withdraw(denies[option], nr)
+	}
+}
+# Is it a line like walletaccess that names nothing but ways in? Such a line opens nothing, and its
+# tor is no word about where the node goes.
+function only_ways(key, body,    first) {
+	first = first_word(key)
+	if (!resembles(first, "walletaccess") || body ~ /=.*=/) return 0
+	body = bare(body)
+	body = substr(body, length(first) + 1)
+	gsub(/rpc|tor|ssh|onion|and/, " ", body)
+	return body ~ /^[ \t=:,;+&"\047]*$/
+}
 function reject(nr, line, why,    key, name, body) {
 	body = line
 	sub(/#.*/, "", body)
@@ -22,15 +92,21 @@ function reject(nr, line, why,    key, name, body) {
 	gsub(/[^a-z0-9-]/, "", name); sub(/^-+/, "", name)
 	if (index(tolower(line), "reindex")) once_doubt = 1
 	if (index(tolower(line), "datadisk") || resembles(name, "datadisk")) disk_doubt = 1
-	if (is(name, "secret")) line = key "=..."
+	if (tolower(body) ~ /upda|[^ -~\t]/ || resembles(name, "update") || resembles(name, "updateurl"))
+		update_doubt = update_doubt ? update_doubt : nr
+	judge_withdrawal(nr, key, body)
+	if (!bad_ip && bare(key) ~ /^ip([^a-z0-9-]|$)/) bad_ip = nr
 	if (rejects >= most_rejected) once_doubt = 1
 	if (++rejects > most_rejected) {
 		close_network("off", nr)
 		hide("", nr)
+		withdraw_all(nr)
 		doubt = doubt ? doubt : nr
+		update_doubt = update_doubt ? update_doubt : nr
 		return
 	}
 	say(nr, line, why)
+	if (only_ways(key, body)) key = body = "walletaccess"
 	judge(nr, key)
 	judge_rest(nr, tolower(body))
 	if (!familiar(key, body)) { close_network("off", nr); hide("", nr) }
@@ -93,13 +169,14 @@ function bare(key) {
 	sub(/^[^a-z0-9]+/, "", key); sub(/^(main|test|testnet4|signet|regtest)\./, "", key)
 	return key
 }
+# Its first word, and all of its words in one
+function first_word(key) { key = bare(key); sub(/[^a-z0-9-].*/, "", key); return key }
+function joined(key) { key = bare(key); gsub(/[^a-z0-9]/, "", key); return key }
 # Is the name that of an option, with a slip perhaps? Those about privacy have been judged. A name
 # like no other may have been meant to be one of them.
-function familiar(key, body,    first) {
+function familiar(key, body) {
 	if (body ~ /^[ \t]*\[[^=]*$/) return 1 # a section: its lines speak for themselves
-	key = first = bare(key)
-	sub(/[^a-z0-9-].*/, "", first); gsub(/[^a-z0-9]/, "", key)
-	return known_word(first) || known_word(key)
+	return known_word(first_word(key)) || known_word(joined(key))
 }
 function known_word(word,    option) {
 	if (word in kind || word in own_keys || word ~ /prun|archiv/) return 1
@@ -110,10 +187,8 @@ function known_word(word,    option) {
 # maxconnections=O: no connections at all. Core reads all that does not begin with a number as 0
 # (LocaleIndependentAtoi), "many" and "20" with quotes, too: the node would not be more open with
 # it.
-function zero_connections(key, body,    name) {
-	name = bare(key)
-	gsub(/[^a-z0-9]/, "", name)
-	if (!resembles(name, "maxconnections")) return 0
+function zero_connections(key, body) {
+	if (!resembles(joined(key), "maxconnections")) return 0
 	if (!sub(/^[^=]*=/, "", body)) sub(/^[ \t]*[^ \t:]*/, "", body)
 	body = tolower(body)
 	gsub(/[ \t:]/, "", body)

@@ -120,6 +120,9 @@ function fault_of_listen(name, value) {
 		sub(/^[a-z,]*@/, "", value)
 	} else if (name == "bind") sub(/=onion$/, "", value)
 	if (!socket(value, 0)) return "takes an address of this node, such as 192.168.1.50:8333"
+	# firewall.awk leaves them closed, and bitcoind has no right to them
+	if (port != "" && port + 0 < 1024)
+		return "takes a port from 1024 on; those below are closed to other nodes"
 	return name == "whitebind" && port == "" ? "needs a port, such as 192.168.1.50:8333" : ""
 }
 function fault_of_zmq(value) {

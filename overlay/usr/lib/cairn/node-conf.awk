@@ -31,6 +31,8 @@
 #   walletkey KEY         an SSH key that may do nothing but reach RPC
 #   walletshow 1          the console shows what a wallet needs
 #   filters 1             compact block filters are asked for
+#   update MODE           always; auto, notify or off: off where a line may have been meant so
+#   updateurl URL         where updates are looked for; never without a network
 #   rpcport N             RPC's port on this chain, when a wallet may reach it
 #   datadisk-doubt 1      a line that may have been meant as datadisk= cannot be used
 #   unread 1              the file cannot be read, or lies there under another name
@@ -39,7 +41,8 @@
 #
 # A line that could not be used never opens anything: if it resembles an option that keeps the
 # node private, or nothing that is known, the network is off; if it resembles prune, nothing more
-# is pruned.
+# is pruned; if it may have been meant to take back or to limit what another line asks for, that
+# one is not carried out.
 BEGIN {
 	FS = "\t"
 	load_table()
@@ -49,11 +52,17 @@ BEGIN {
 	for (i in words) private_word[words[i]] = 1
 	policy["tor", "private"] = 1
 	split("hostname filesystem sshkey ip gateway datadisk erase mdns page walletaccess walletkey" \
-		" walletshow filters", words, " ")
+		" walletshow filters update updateurl", words, " ")
 	for (i in words) own_keys[words[i]] = 1
 	# what the node shows in the local network unless it is switched off
 	switch_count = split("mdns page", switch_of, " ")
 	for (i in switch_of) switches[switch_of[i]] = 1
+	# NAME of a line that cannot be used: whose other lines it withdraws (judge_withdrawal)
+	split("erase walletshow walletaccess", words, " ")
+	for (i in words) takes_back[words[i]] = words[i]
+	takes_back["rpcwhitelist"] = takes_back["rpcwhitelistdefault"] = "rpcauth"
+	denies["walletkey"] = "walletkey"; denies["sshkey"] = "sshkey"
+	denies["reindex"] = denies["reindex-chainstate"] = "reindex"
 	two_in_one = "has a second option in it; write one a line"
 	section = ""; lines = 0; most_rejected = 100
 }
@@ -78,12 +87,25 @@ function load_table(    row, i, n, words, option) {
 function is(option, what) { return (option, what) in policy }
 
 # -- keys of Cairn's own: checked, each but sshkey and dns once -----------------------------
-function own_key(nr, line, name, value,    why) {
+function own_key(nr, line, name, value,    why, given) {
 	if (section != "") { reject(nr, line, name " belongs above the first [section]"); return }
-	if (name in first) { reject(nr, line, name " stands in line " first[name] " already"); return }
+	given = value
+	if (name in first) {
+		# what says the same again is no contradiction
+		if (value != first_value[name])
+			reject(nr, line, name " stands in line " first[name] " already")
+		return
+	}
 	if (name == "hostname") {
 		if (value !~ /^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?$/ || length(value) > 63) {
 			reject(nr, line, "a host name has letters, digits and inner hyphens, at most 63")
+			return
+		}
+		# Of the asking machine itself (RFC 6761, and usual in /etc/hosts), of mDNS (6762), for tests
+		# (6761), of Tor (7686); by the last two machines look for a proxy, or a tunnel (5214).
+		if (tolower(value) ~ /^(localhost|localdomain|broadcasthost|ip6-[a-z]+)$/ ||
+			tolower(value) ~ /^(local|example|invalid|test|onion|wpad|isatap)$/) {
+			reject(nr, line, "is a name with a meaning of its own in networks; choose another")
 			return
 		}
 		add("hostname " value)
@@ -111,10 +133,26 @@ function own_key(nr, line, name, value,    why) {
 		}
 		if (name == "filters") filters = value == "1"
 		if (name == "tor") tor = value == "0" ? "" : value
-		else if (value == "1") add(name " 1")
+		else if (value == "1") {
+			add(name " 1")
+			if (name == "walletshow") show_line = nr
+		}
+	} else if (name == "update") {
+		if (value !~ /^(auto|notify|off)$/) { reject(nr, line, "takes auto, notify or off"); return }
+		update = value
+	} else if (name == "updateurl") {
+		if (value !~ /^https?:\/\/([A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:]+\])(:[0-9]+)?\/[A-Za-z0-9._~\/%+-]*$/ ||
+			length(value) > 200) {
+			reject(nr, line, "takes the address of a bundle, or of a folder with a / at its end," \
+				" beginning with https:// or http://")
+			return
+		}
+		updateurl = value
 	} else if (name == "walletaccess") {
 		if (value !~ /^(rpc|tor)$/) {
-			reject(nr, line, "takes rpc or tor; for SSH alone write walletkey= with a key")
+			reject(nr, line, value ~ /^(rpc|tor)[ ,;+&]+(rpc|tor)$/ ? \
+				"takes one word; write two lines, walletaccess=rpc and walletaccess=tor" : \
+				"takes rpc or tor; for SSH alone write walletkey= with a key")
 			return
 		}
 		access[value] = 1
@@ -151,7 +189,9 @@ function own_key(nr, line, name, value,    why) {
 		if (!unicast(value)) { reject(nr, line, "not an IP address of a machine"); return }
 		late[++lates] = name " " value; late_line[lates] = line; late_nr[lates] = nr
 	}
-	if (name !~ /^(sshkey|dns|walletaccess|walletkey)$/) first[name] = nr
+	if (name !~ /^(sshkey|dns|walletaccess|walletkey)$/) {
+		first[name] = nr; first_value[name] = given
+	}
 }
 function add(record) { record_of[++records] = record }
 
@@ -202,7 +242,7 @@ function hides(text,    n, i, parts) {
 	for (i = 1; i <= n; i++) {
 		if (!sub(/=$/, "", parts[i])) continue
 		sub(/^.*[^a-z0-9-]/, "", parts[i]); sub(/^-+/, "", parts[i])
-		if (parts[i] in kind || switch_end(parts[i]) != "") return 1
+		if (parts[i] in kind || switch_end(parts[i]) != "" || parts[i] ~ /update(url)?$/) return 1
 		sub(/^no/, "", parts[i])
 		if (parts[i] in kind || guarded_end(parts[i]) != "") return 1
 	}
@@ -216,6 +256,7 @@ function tolower_net(text,    at) {
 	return at ? substr(text, 1, at) tolower(substr(text, at + 1)) : text
 }
 function read_line(nr, line,    text, why) {
+	look_for_key(nr, line)
 	text = line
 	sub(/#.*/, "", text)
 	text = trim(text)

@@ -3,7 +3,8 @@
 #   node_conf_parse ROOT FILE WORK [KNOWN]  reads FILE with the one parser, writes WORK/records.
 #       Before the data partition exists cairn-data-format calls it, after that node-config only.
 #       WORK is an empty folder, KNOWN a file with the names of bitcoind's options.
-#   bitcoin_conf ROOT RECORDS, remember_private ROOT RECORDS, keep_good ROOT, lasting FILE [MODE]
+#   taken_off FILE SIZE, bitcoin_conf ROOT RECORDS, remember_private ROOT RECORDS, keep_good ROOT,
+#   lasting FILE [MODE]
 # What the records mean: node-conf.awk. How the others read them: database-engine.sh.
 
 # The parser lies in the same tree as the scripts, in the image and in the repository.
@@ -11,6 +12,24 @@
 case $node_conf_here in */lib/cairn) ;; *) node_conf_here=$node_conf_here/../lib/cairn ;; esac
 # shellcheck source=overlay/usr/lib/cairn/memory.sh
 . "$node_conf_here/memory.sh"
+
+# taken_off FILE SIZE: may what FILE, a good one, has behind its first SIZE bytes be gone? Blanks
+# may, and whole lines that owners are told to take out again, or whose absence never opens, shows,
+# deletes, prunes or announces anything:
+# - comments; walletshow and erase, whose default is to show and erase nothing
+# - reindex=1, but not reindex=0, which may be what keeps another line from being carried out
+# - who may log in or reach RPC. rpcwhitelist= is no such line: it limits what rpcauth= lets in.
+# If such a line was torn off, the node is only more closed than its owner wants it.
+taken_off() {
+	# the byte in front tells whether a line ends there
+	if [ "$2" -gt 0 ]; then tail -c "+$2" "$1"; else { echo && cat "$1"; }; fi |
+		tr '\r' '\n' | LC_ALL=C awk '
+		NR == 1 { lost = $0 !~ /^.?[ \t\f\v]*$/; next }
+		{ sub(/#.*/, ""); gsub(/[ \t\f\v]+/, "") }
+		$0 != "" && !/^(walletshow|erase|walletaccess|walletkey|sshkey|rpcauth)=/ &&
+			!/^reindex(-chainstate)?=1$/ { lost = 1 }
+		END { exit lost }'
+}
 
 node_conf_parse() {
 	absent="" ignored="" cut="" lost="" forgotten="" input=/dev/null
@@ -50,9 +69,9 @@ node_conf_parse() {
 	else
 		input=$3/raw
 		last=$1/var/lib/cairn/node.conf
-		# A torn FAT file ends early. What is missing may be blank.
+		# A torn FAT file ends early.
 		if [ -f "$last" ] && head -c "$size" "$last" | cmp -s - "$input" &&
-			tail -c "+$((size + 1))" "$last" | LC_ALL=C grep -q '[^[:space:]]'; then
+			! taken_off "$last" "$size"; then
 			cut=$last
 		fi
 	fi

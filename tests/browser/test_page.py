@@ -30,7 +30,7 @@ from tests.shared.browser import (
     started,
     violations,
 )
-from tests.shared.page import EVIL, STATES, Server, collected
+from tests.shared.page import EVIL, PAGE, STATES, Server, collected
 
 PICTURES = Path(os.environ.get("CAIRN_SCREENSHOTS") or ROOT / "out/page")
 
@@ -88,6 +88,26 @@ def test_states(
     if state == "hostile":
         assert EVIL in browser.find_element(By.ID, "wallet").text
         assert browser.find_elements(By.CSS_SELECTOR, "body script, main img") == []
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_before_the_first_look(browser: webdriver.Chrome, tmp_path: Path, size: str) -> None:
+    """The page that is there before the collector's is in order, too, and makes way for that."""
+    folder = tmp_path / "status"
+    folder.mkdir()
+    shutil.copy(PAGE / "starting.html", folder / "index.html")
+    with Server(tmp_path, folder) as server:
+        browser.set_script_timeout(PATIENCE)
+        requests(browser)
+        browser.get_log("browser")
+        open_page(browser, server.address, size)
+        assert browser.find_element(By.TAG_NAME, "h1").text == "The node is starting."
+        assert violations(browser) == []
+        screenshot(browser, PICTURES / f"before-{size}.png")
+        assert [one for one in requests(browser) if not one.startswith(server.address + "/")] == []
+        assert [one["message"] for one in browser.get_log("browser")] == []
+        shutil.copytree(collected(tmp_path / "node", "tip"), folder, dirs_exist_ok=True)
+        WebDriverWait(browser, PATIENCE).until(lambda page: "Up to date" in page.title)
 
 
 def test_keyboard(browser: webdriver.Chrome, server: Server, tmp_path: Path) -> None:

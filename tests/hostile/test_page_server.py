@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import random
 import re
+import shutil
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.shared.page import Server, collected
+from tests.shared.page import PAGE, Server, collected
 
 GOOD = b"GET /status.json HTTP/1.1\r\nHost: attic.local\r\nConnection: close\r\n\r\n"
 ATTACKER = "127.0.0.2"
@@ -95,6 +97,20 @@ def test_headers(server: Server) -> None:
             assert f"{name}: {value}" in head
         assert "Server:" not in head
         assert "Set-Cookie" not in head
+
+
+def test_before_the_first_look(tmp_path: Path) -> None:
+    """Who comes before the collector has looked sees that the node starts, not a refusal."""
+    folder = tmp_path / "status"
+    folder.mkdir()
+    shutil.copy(PAGE / "starting.html", folder / "index.html")
+    with Server(tmp_path, folder) as running:
+        answer = running.ask(b"GET / HTTP/1.0\r\nHost: attic.local\r\n\r\n")
+        assert status(answer) == 200
+        assert b"The node is starting." in answer
+        for path in (b"/status.json", b"/metrics"):
+            missing = running.ask(b"GET " + path + b" HTTP/1.0\r\nHost: attic.local\r\n\r\n")
+            assert status(missing) == 404
 
 
 def test_names_of_the_node(server: Server) -> None:

@@ -45,6 +45,21 @@ def test_everything_else_is_refused(seen: dict[str, Any]) -> None:
     assert seen["wrong"] == 401
 
 
+def test_paths_in_place_of_names(seen: dict[str, Any]) -> None:
+    """docs/use/wallet.md: where bitcoind may write, wallets can be made; paths can be probed."""
+    statuses = {what: answer[0] for what, answer in seen["paths"].items()}
+    assert statuses == {
+        "create /run/bitcoind/rpc/w": 200,
+        "create ../../w": 200,
+        "create /run/bitcoind/w": 500,  # root's
+        "create /usr/w": 500,
+        "load /nowhere": 500,
+        "load /etc/ssl": 500,
+    }
+    assert "does not exist" in seen["paths"]["load /nowhere"][1]["message"]
+    assert "does not exist" not in seen["paths"]["load /etc/ssl"][1]["message"]
+
+
 def test_the_nodes_own_user_goes_on(seen: dict[str, Any]) -> None:
     """rpcwhitelistdefault=0: the screen and node-cli may ask all."""
     assert seen["cookie"]["basic block filter index"]["best_block_height"] == 110

@@ -194,6 +194,17 @@ def refused(login: str, port: int) -> dict[str, int]:
     }
 
 
+def paths(login: str, port: int) -> dict[str, Answer]:
+    """What the user may do with paths in place of a wallet's name."""
+    seen = {
+        f"create {name}": call(login, "createwallet", name, True, True, port=port)
+        for name in ("/run/bitcoind/rpc/w", "../../w", "/run/bitcoind/w", "/usr/w")
+    }
+    for name in ("/nowhere", "/etc/ssl"):
+        seen[f"load {name}"] = call(login, "loadwallet", name, port=port)
+    return seen
+
+
 # -- SSH ---------------------------------------------------------------------------------------
 def keys() -> dict[str, str]:
     """Two SSH keys of the owner's computer: root's and the wallet's; their public halves."""
@@ -278,6 +289,7 @@ def main() -> None:
         time.sleep(0.2)
     seen["sparrow"] = sparrow(login, FORWARDED)
     seen["refused"] = refused(login, FORWARDED)
+    seen["paths"] = paths(login, FORWARDED)
     seen["wrong"] = call("wallet:0" * 1, "uptime", port=FORWARDED)[0]
     seen["cookie"] = cookie("getpeerinfo") == [] and cookie("getindexinfo")
     seen["files"] = {

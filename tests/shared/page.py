@@ -94,6 +94,14 @@ STATES = {
         },
     ),
     "no-network": State(chain=CHAIN, peers=()),
+    "update": State(
+        chain=CHAIN,
+        files={
+            "run/cairn/update.report": "The USB stick has version 9.0.0 (0.1.0 runs). To install"
+            " it, leave the stick in and restart the node; remove the stick if you do not want"
+            " that.\n"
+        },
+    ),
     "hostile": State(
         chain=CHAIN | {"warnings": [EVIL]},
         peers=("ipv4", EVIL),
@@ -102,7 +110,7 @@ STATES = {
         files={
             "run/cairn/node-tune.report": EVIL + "\n",
             "run/cairn/wallet.steps": f"= {EVIL}\n{EVIL}\n",
-            "usr/lib/os-release": f'VERSION_ID="{EVIL}"\n',
+            "usr/lib/os-release": f'IMAGE_VERSION="{EVIL}"\n',
         },
     ),
 }
@@ -172,7 +180,7 @@ def collected(
         "proc/sys/kernel/osrelease": "6.18.34\n",
         "proc/uptime": f"{UPTIME}.10 1.0\n",
         "proc/meminfo": "MemTotal: 8000000 kB\nMemAvailable: 5000000 kB\n",
-        "usr/lib/os-release": 'VERSION_ID="0.1.0"\n',
+        "usr/lib/os-release": 'IMAGE_VERSION="0.1.0"\n',
         "run/cairn/health.json": f'{{\n{health}  "attention": [],\n  "disks": []\n}}\n',
         "run/cairn/node-conf.records": "chain main\nmdns 1\noption - prune=2000\nsshkey x\n",
         "run/bitcoind/tuned.conf": "prune=550\ndbcache=289\npar=4\n",
@@ -184,6 +192,8 @@ def collected(
     folder = root / "run/cairn/status"
     folder.mkdir(exist_ok=True)
     (root / "var").mkdir(exist_ok=True)
+    if not (folder / "index.html").exists():  # tmpfiles.d
+        shutil.copy(PAGE / "starting.html", folder / "index.html")
     shutil.copytree(PAGE, root / "usr/share/cairn/page", dirs_exist_ok=True)
     said = [f"ActiveState={state.active}", f"SubState={state.sub}", "StatusText="]
     program(root / "bin/systemctl", "\n".join(f"echo '{line}'" for line in said))

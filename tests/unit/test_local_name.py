@@ -185,24 +185,32 @@ def test_remembered_name(node: Node, memory: str, wanted: str, name: str) -> Non
     assert node.read("run/cairn/hostname") == f"{name}\n"
 
 
-def look(root: Path, shell: str, looks: int, *names: str) -> None:
-    """cairn-name looks so often; systemd-resolved has each of the names for the same time."""
+def look(root: Path, shell: str, looks: int, *names: str) -> str:
+    """cairn-name looks so often; systemd-resolved has each of the names for the same time.
+
+    What is no answer (``! why``) is an error of busctl's. Returns what was said on standard error.
+    """
     (root / "names").write_text("".join(f"{name}\n" * (looks // len(names)) for name in names))
     busctl = root / "busctl"
     busctl.write_text(
-        f"#!/bin/sh\nhead -n 1 {root}/names; sed -i 1d {root}/names\n[ -s {root}/names ] || "
-        f"touch {root}/over\n"
+        f"#!/bin/sh\nIFS= read -r line <{root}/names; sed -i 1d {root}/names\n"
+        f"[ -s {root}/names ] || touch {root}/over\n"
+        'case $line in "! "*) printf "%s\\n" "${line#! }" >&2; exit 1 ;; esac\n'
+        'printf "%s\\n" "$line"\n'
     )
     sleep = root / "sleep"
     sleep.write_text(f"#!/bin/sh\n[ ! -e {root}/over ]\n")
     for file in (busctl, sleep):
         file.chmod(0o755)
     (root / "over").unlink(missing_ok=True)
-    subprocess.run(
+    result = subprocess.run(
         [*shell.split(), str(ROOT / "overlay/usr/lib/cairn/cairn-name"), "--root", str(root)],
         check=False,  # the end of the sleep is an error
         env={**os.environ, "CAIRN_BUSCTL": str(busctl), "CAIRN_SLEEP": str(sleep)},
+        stderr=subprocess.PIPE,
+        text=True,
     )
+    return result.stderr
 
 
 @pytest.fixture
@@ -254,3 +262,48 @@ def test_no_name(machine: Path, said: str) -> None:
     """What is no number behind the name is not taken over."""
     look(machine, "dash", 2, said)
     assert names(machine) == ("cairn", "", "")
+
+
+TIMED_OUT = "! Call failed: Connection timed out"
+NO_BUS = "! Failed to connect to bus: No such file or directory"
+
+
+def test_why_there_is_no_name(machine: Path, shell: str) -> None:
+    """A bus that does not answer is told once, with what that means."""
+    said = look(machine, shell, 8, TIMED_OUT)
+    assert said.splitlines() == [
+        "cairn-name: systemd-resolved does not say by which name this node is found in the network"
+        " (Call failed: Connection timed out), so the screen may show none, or the one from before."
+        " Your data are as they were. It is asked again every 30 s; use the node's address, and"
+        " restart it if this stays."
+    ]
+    assert names(machine) == ("cairn", "", "")
+
+
+#: What systemd-resolved says, one look each; what is told of it
+TOLD = {
+    "another reason is told, too": (
+        [TIMED_OUT, TIMED_OUT, NO_BUS, NO_BUS],
+        ["timed out", "to bus"],
+    ),
+    "the same again after an answer": (
+        [TIMED_OUT, TIMED_OUT, 's "cairn"', TIMED_OUT, TIMED_OUT],
+        ["timed out", "timed out"],
+    ),
+    "not before systemd-resolved is on the bus": ([NO_BUS, 's "cairn"', 's "cairn"'], []),
+    "an answer without a name": (['s ""', 's ""'], ['(s "")']),
+    "an empty answer": (["", ""], ["(an empty answer)"]),
+    "no reason": (["! ", "! "], ["(busctl ended with an error)"]),
+    "nothing that moves a cursor": (["! a\x1b[2Jb", "! a\x1b[2Jb"], ["(a?[2Jb)"]),
+    "another machine's name is an answer": (['s "router"', 's "router"'], []),
+}
+
+
+@pytest.mark.parametrize("case", TOLD)
+def test_what_is_told(machine: Path, case: str) -> None:
+    """Each reason once, unless it worked in between."""
+    answers, expected = TOLD[case]
+    told = look(machine, "dash", len(answers), *answers).splitlines()
+    assert len(told) == len(expected), told
+    for line, words in zip(told, expected, strict=True):
+        assert words in line

@@ -129,6 +129,8 @@ def test_running(root: Path, tree: Path, shell: str) -> None:
     """What a syncing node shows, within 80x24."""
     peers(tree)
     (tree / "state.json").write_text(json.dumps(STATE, indent=2))
+    (tree / "usr/lib").mkdir(parents=True, exist_ok=True)
+    (tree / "usr/lib/os-release").write_text("VERSION_ID=12\nIMAGE_VERSION=0.1.0\n")
     text = screen(
         root,
         tree,
@@ -146,7 +148,7 @@ def test_running(root: Path, tree: Path, shell: str) -> None:
         "500 of 1000 MiB free",
         "temperature 51 C",
         "prune 777 MiB, dbcache 289 MiB, par 4",
-        "2:02 h",
+        "2:02 h, Cairn 0.1.0",
         "! node.conf line 2",
     ):
         assert words in text

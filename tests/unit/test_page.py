@@ -25,6 +25,7 @@ SENTENCES = {
     "rebuilding": "Rebuilding a damaged database: block 402,113 of 958,126.",
     "disk-full": "The node is not running; the reason is below.",
     "no-network": "Up to date: block 958,126.",
+    "update": "Up to date: block 958,126.",
     "hostile": "Up to date: block 958,126.",
 }
 
@@ -74,11 +75,29 @@ def test_states(tmp_path: Path, name: str, shell: str) -> None:
     assert "{{" not in page.text.replace("{{version}}", "")
     for sentence in found["warnings"] + found["reports"]:
         assert sentence in page.text
+    assert ("The USB stick has version 9.0.0" in page.text) == (name == "update")
     lines = (folder / "metrics").read_text().splitlines()
     form = r"cairn_[a-z_]+(\{[a-z]+=\"[a-z0-9]+\"\})? -?[0-9]+(\.[0-9]+)?"
     assert all(line.startswith("# ") or re.fullmatch(form, line) for line in lines)
     state = next(line for line in lines if line.endswith(" 1") and "cairn_state" in line)
     assert state == f'cairn_state{{state="{found["state"]}"}} 1'
+
+
+def test_before_the_first_look() -> None:
+    """The folder has a page from the beginning; test_states: the collector's takes its place."""
+    lines = (ROOT / "overlay/usr/lib/tmpfiles.d/cairn.conf").read_text().splitlines()
+    rows = [line.split() for line in lines if line.startswith("C") and "/status/" in line]
+    assert [row[1:5] for row in rows] == [["/run/cairn/status/index.html", "0644", "root", "root"]]
+    text = (ROOT / "overlay" / rows[0][6].lstrip("/")).read_text()
+    page = Markup(text)
+    assert "The node is starting." in page.text and "{{" not in text
+    # without JavaScript it is loaded again, too
+    assert ("meta", ("http-equiv", "content")) in page.elements
+    assert [one for one in page.elements if one[0] == "script"] == [("script", ("src", "defer"))]
+    links = re.findall('(?:href|src)="([^"]*)"', text)
+    shown = ROOT / "overlay/usr/share/cairn/page"
+    assert all(link.startswith("/static/") for link in links)
+    assert all((shown / link.removeprefix("/static/")).exists() for link in links)
 
 
 @pytest.mark.parametrize("shell", ["dash", "busybox sh"])
@@ -195,6 +214,26 @@ def test_each_sentence_of_the_verdict_has_its_words(tmp_path: Path) -> None:
     said = subprocess.run([*words, str(tmp_path / "report")], check=True, capture_output=True)
     assert len(said.stdout.splitlines()) == len(lines) > 10
     assert b"There is a message" not in said.stdout
+
+
+@pytest.mark.parametrize("shell", ["dash", "busybox sh"])
+def test_the_screen_shows_a_password(tmp_path: Path, shell: str) -> None:
+    """The page says so as long as walletshow=1 is in force, and never has the password itself."""
+    records = "run/cairn/node-conf.records"
+    script = SCRIPT.parent / "cairn-wallet"
+    for more, shown in (("walletshow 1\n", True), ("", False)):
+        text = f"chain main\nnetwork on\nrpcport 8332\nwalletaccess rpc\nwalletaccess tor\n{more}"
+        for name in ("run/cairn", "run/bitcoind", "var/lib/cairn"):
+            (tmp_path / name).mkdir(parents=True, exist_ok=True)
+        (tmp_path / records).write_text(text)
+        subprocess.run([*shell.split(), str(script), "--root", str(tmp_path)], check=True)
+        folder = collected(tmp_path, "tip", shell, {records: text})
+        said = [one for one in figures(folder)["reports"] if "password" in one]
+        assert len(said) == shown
+        assert all(one.startswith("The node's screen shows the password for") for one in said)
+        for name in ("rpc-password", "onion-client"):
+            secret = (tmp_path / "var/lib/cairn/wallet" / name).read_text().strip()
+            assert not [path for path in folder.iterdir() if secret in path.read_text()]
 
 
 @pytest.mark.parametrize("shell", ["dash", "busybox sh"])

@@ -137,7 +137,7 @@ def test_contradictions_close(awk: str) -> None:
 SLIPS = [
     *("tor=yes", "tor=", "tor=2", "tor=Only", "tor=onli", "tor=on", "tor=1 only", "tor=-1", "tor"),
     *("Tor=1", "TOR=only", "tr=1", "torr=only", "toronly=1", "onlytor=1", "usetor=1", "t0r=1"),
-    *("to r=1", "tor=only\ntor=1", "tor=1\ntor=only", "tor=1\ntor=1", "[main]\ntor=only", "-tor=1"),
+    *("to r=1", "tor=only\ntor=1", "tor=1\ntor=only", "[main]\ntor=only", "-tor=1"),
     *(
         "tor=only x",
         "tor=only; ",
@@ -156,6 +156,16 @@ SLIPS = [
         "xtor=1",
     ),
 ]
+
+
+@pytest.mark.parametrize("awk", AWKS)
+@pytest.mark.parametrize("line", ["tor=1", "tor=only", "tor=0"])
+def test_the_same_again_is_no_slip(awk: str, line: str) -> None:
+    """Two lines that say the same leave nothing to be guessed."""
+    once, twice = parse(line, awk), parse(f"{line}\n{line}\n", awk)
+    for name in ("network", "lock", "good"):
+        assert twice.get(name) == once.get(name), name
+    assert "rejected" not in twice
 
 
 @pytest.mark.parametrize("awk", AWKS)

@@ -57,6 +57,15 @@ reports() {
 		bitcoind)
 			awk -f "$here/cairn-status-bitcoind.awk" "$here/verdict.tsv" "$report"
 			;;
+		# The name of a wallet may be in why bitcoind is held back.
+		update) sed -n -e '/held back/d' -e '/^Version /p' \
+			-e '/^The USB stick has /p' "$report" ;;
+		# Only that the screen shows a password: the rest is for who sees the screen.
+		wallet)
+			! grep -q '^The password for wallets is shown on this screen: ' "$report" ||
+				echo "The node's screen shows the password for wallets to whoever sees it; take" \
+					"walletshow=1 out of node.conf when you have copied it, and restart."
+			;;
 		datadisk | data-format | node-tune) sed 's/"[^"]*"/(see the screen)/g' "$report" ;;
 		esac 2>/dev/null || :
 	done

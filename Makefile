@@ -14,14 +14,15 @@
 #            CAIRN_ACCEL=kvm|tcg   skip the probe for KVM
 #            CAIRN_CACHE=DIR       downloads, compiler cache (default ~/.cache/cairn)
 #            CORE=DIR, CORE_REV=REV  for verify-source, core-table
-#            ONLY=NAME             for test: one stage (lint, unit, hostile, core, functional,
-#                                  robot)
+#            ONLY=NAME             for test: one stage (lint, unit, hostile, browser, core,
+#                                  functional, robot)
 #            SUITE=NAME            for robot: one suite (boot, service, sync, …), all of it
 #            CUTS=N, SEED=N        for powerloss: power cuts for each engine, default 200, and
 #                                  first seed
 #            ENGINE=leveldb|lmdb   for powerloss-replay, default leveldb
 #            CHAIN=main|regtest|deep  for powerloss-replay, default main
-#            STATES=N, SEED=N      for powerloss-replay, default 2000 and 1
+#            STATES=N, SEED=N      for powerloss-replay, default 2000 and 1; for powerloss-update,
+#                                  default 200 and 1
 #            BOARD_HOST=NAME[:PORT]  a node: robot tests it instead of an image in QEMU; for
 #                                  board-report, board-restore. docs/develop/board-lane.md has these
 #                                  words and what they allow
@@ -31,6 +32,11 @@
 #            BOARD_SERIAL=/dev/ttyX[,SPEED]  serial port with its console (default speed 115200)
 #            BOARD_FEEDER=ADDRESS[:PORT]  where it reaches this machine
 #            BOARD_MAY_WIPE=WORD   gives up its data; make robot says which word it is
+#            VERSION=N.N.N         for release, as in the file VERSION
+#            BOARDS='NAME...'      for release: only these boards, default all
+#            REHEARSE=1, UNSIGNED=1  for release: without tag, date and keys, or to compare only;
+#                                  see support/release
+#            STAGE=build|sign      for release: only this part of it
 #            MINUTES=N, CUTS=N     for board-report: time under load, default 5, and power cuts,
 #                                  default 0
 MAKEFLAGS += --no-print-directory
@@ -39,7 +45,7 @@ export PATH := $(value PATH):/usr/local/sbin:/usr/sbin:/sbin
 .DEFAULT_GOAL := help
 
 # Boards are folders: a new one needs no line here. Which of them is the host lane's, board.sh says.
-BOARDS := $(patsubst board/%/meta,%,$(sort $(wildcard board/*/meta)))
+BOARD_NAMES := $(patsubst board/%/meta,%,$(sort $(wildcard board/*/meta)))
 HOST_BOARD := $(shell ROOT=. && die() { echo "make: $$*" >&2; exit 1; } && \
 	. ./support/board.sh && host_board)
 ifeq ($(origin BOARD),undefined)
@@ -50,12 +56,12 @@ export BUILDROOT FORCE
 # What the user says reaches the programs as it is, through the environment: in a recipe's text
 # the shell would take spaces, quotes and semicolons in it for its own, and make a dollar sign.
 BOARD_WORDS := BOARD_HOST BOARD_KEY BOARD_POWER BOARD_SERIAL BOARD_FEEDER BOARD_MAY_WIPE
-WORDS := BOARD BUILDROOT CORE CORE_REV CUTS DEV DIR ENGINE CHAIN FORCE IMAGE MINUTES ONLY SEED \
-	STATES SUITE $(BOARD_WORDS)
+WORDS := BOARD BOARDS BUILDROOT CORE CORE_REV CUTS DEV DIR ENGINE CHAIN FORCE IMAGE MINUTES ONLY \
+	REHEARSE SEED STAGE STATES SUITE UNSIGNED VERSION $(BOARD_WORDS)
 $(foreach word,$(WORDS),$(if $(filter-out undefined,$(origin $(word))),\
 	$(eval override $(word) := $$(value $(word)))))
 # Each target exports only its own words; a program of Buildroot's may know one of the others.
-flash show-config qemu legal-info: override export BOARD := $(BOARD)
+flash show-config qemu legal-info powerloss-update: override export BOARD := $(BOARD)
 flash: override export DEV := $(DEV)
 verify-source core-table: override export CORE := $(CORE)
 verify-source core-table: override export CORE_REV := $(CORE_REV)
@@ -66,26 +72,31 @@ powerloss board-report: override export CUTS := $(CUTS)
 board-report: override export MINUTES := $(MINUTES)
 $(foreach word,$(BOARD_WORDS),$(eval robot board-report board-restore: \
 	override export $(word) := $$($(word))))
-powerloss powerloss-replay: override export SEED := $(SEED)
+release: override export VERSION := $(VERSION)
+release: override export BOARDS := $(BOARDS)
+release: override export REHEARSE := $(REHEARSE)
+release: override export UNSIGNED := $(UNSIGNED)
+release: override export STAGE := $(STAGE)
+powerloss powerloss-replay powerloss-update: override export SEED := $(SEED)
 powerloss-replay: override export ENGINE := $(ENGINE)
 powerloss-replay: override export CHAIN := $(CHAIN)
-powerloss-replay: override export STATES := $(STATES)
+powerloss-replay powerloss-update: override export STATES := $(STATES)
 bench-lmdb bench-leveldb bench-reads bench-inputs: override export DIR := $(DIR)
 
 .PHONY: help run qemu flash check test lint unit hostile core-test functional robot board-report \
-	board-restore board-play powerloss powerloss-replay bench bench-filesystems bench-lmdb \
-	bench-leveldb bench-reads bench-inputs chaingen profile \
-	$(BOARDS) devimage core core-tests core-edit core-patches core-table source verify-source \
-	keyword-docs bootstrap show-config legal-info clean distclean
+	board-restore board-play powerloss powerloss-replay powerloss-update bench \
+	bench-filesystems bench-lmdb bench-leveldb bench-reads bench-inputs chaingen profile \
+	$(BOARD_NAMES) devimage release core core-tests core-edit core-patches core-table source \
+	verify-source keyword-docs bootstrap show-config legal-info clean distclean
 
 ##@ Use: a node in QEMU or on a card
 
 help: ## this list
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } \
-		/^\$$\(BOARDS\):/ { boards($$2) } \
+		/^\$$\(BOARD_NAMES\):/ { boards($$2) } \
 		/^[a-z0-9_-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 } \
 		function boards(text,  names, count, n, line, words) { \
-			count = split("$(BOARDS)", names, " "); \
+			count = split("$(BOARD_NAMES)", names, " "); \
 			for (n = 1; n <= count; n++) { \
 				words = text; gsub("BOARD", names[n], words); \
 				while ((getline line < ("board/" names[n] "/meta")) > 0) \
@@ -130,7 +141,7 @@ robot: bootstrap ## boot the image in QEMU and test it (IMAGE=, SUITE=), or a bo
 	@.venv/bin/python tests/run.py --only robot \
 		$${IMAGE:+--image "$$IMAGE"} $${SUITE:+--suite "$$SUITE"}
 
-board-report: bootstrap ## one page about a real machine, out/board/ (BOARD_HOST=, MINUTES=, CUTS=)
+board-report: bootstrap ## a page about a board: out/board-report-HOST-DATE.md (BOARD_HOST=)
 	@.venv/bin/python support/board-report
 
 board-restore: bootstrap ## put back a board's own data after tests that were interrupted (BOARD_HOST=)
@@ -146,6 +157,10 @@ powerloss: devimage ## power cuts of many machines (CUTS=200, SEED=1, IMAGE=); t
 powerloss-replay: core ## thousands of power cuts from the trace of one node's disk (ENGINE=, CHAIN=, STATES=, SEED=)
 	@.venv/bin/python tests/powerloss/replay.py run --engine "$${ENGINE:-leveldb}" \
 		--chain "$${CHAIN:-main}" --states "$${STATES:-2000}" --seed "$${SEED:-1}"
+
+powerloss-update: devimage ## power cuts during an update of a board (BOARD=, STATES=200, SEED=1), as root
+	@.venv/bin/python tests/powerloss/update_replay.py run --board "$${BOARD:-rpi5}" \
+		--states "$${STATES:-200}" --seed "$${SEED:-1}"
 
 ##@ Measure: how fast it is, and what it writes
 
@@ -181,8 +196,12 @@ keyword-docs: bootstrap ## page of the Robot keywords, docs/reports/keywords.md
 
 ##@ Build: images, Bitcoin Core, and what they are made of
 
-$(BOARDS): bootstrap ## the image for TITLE, out/BOARD/cairn-BOARD.img (an hour, 15 GiB)
+$(BOARD_NAMES): bootstrap ## the image for TITLE, out/BOARD/cairn-BOARD.img (an hour or more)
 	@support/image $@
+
+release: bootstrap ## images, bundles, sums and signature from a clean clone (VERSION=, BOARDS=)
+	@.venv/bin/python support/release $${REHEARSE:+--rehearse} $${UNSIGNED:+--unsigned} \
+		--stage "$$STAGE" --boards "$$BOARDS" -- "$$VERSION"
 
 devimage: core ## the development image, out/devimage/cairn-dev.img
 	@support/devimage

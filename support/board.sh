@@ -83,6 +83,12 @@ board_meta() {
 	. "$ROOT/board/$BOARD/meta"
 }
 
+# board_cmdline: the kernel's command line but for what names a slot, of the board of board_meta.
+board_cmdline() {
+	# shellcheck disable=SC2153 # of the meta
+	echo "$(cat "$ROOT/board/common/cmdline")${CMDLINE:+ $CMDLINE} $CONSOLE"
+}
+
 # boards_with LINE: the boards whose meta has this very line, each after a space.
 boards_with() {
 	found=""

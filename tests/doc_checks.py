@@ -22,8 +22,12 @@ HEADING = re.compile(r"#{1,6} +(.+?) *#* *")
 PAGE = re.compile(r"(?<![\w/.-])docs/[\w/-]+\.(?:md|svg|json|txt)\b")
 #: Where a node keeps files of its own. Core's, below /var/lib/bitcoind, are left to Core.
 STATE = re.compile(r"/(?:run|var/lib/cairn)/[\w.*/${}-]+")
-#: `$run/NAME` and `$state/NAME` of the scripts that shorten the two folders so.
-SHORT = {"$run/": "/run/cairn/", "$state/": "/var/lib/cairn/"}
+#: `$run/NAME` and `$state/NAME` of the scripts that shorten the folders so.
+SHORT = {
+    "$run/": "/run/cairn/",
+    "$update_state/": "/var/lib/cairn/update/",
+    "$state/": "/var/lib/cairn/",
+}
 
 
 def prose(text: str) -> list[str]:

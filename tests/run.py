@@ -11,8 +11,8 @@ Prints its stages first, with the time that each took in the last whole run on t
 (out/test/times.json, which a whole run writes at its end); no figure where there is none.
 
 Stages, in order (each builds what it needs; all results below out/test/):
-  lint        shellcheck, ruff, mypy, rules of the house (script length, width of lines, patch
-              headers, patch queues as git writes them), links and spelling
+  lint        shellcheck, actionlint, ruff, mypy, rules of the house (script length, width of
+              lines, patch headers, patch queues as git writes them), links and spelling
   unit        pytest on Cairn's own scripts (tests/unit)
   hostile     generated node.conf files, logs and disks that mean harm (tests/hostile)
   browser     the node's page in Chromium (tests/browser), screenshots in out/page
@@ -44,9 +44,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import repeat
 from pathlib import Path
-from threading import Lock
 
 from lab import boards
 from lab.board import Board, Words
@@ -62,8 +60,6 @@ SCRIPT_LINES_MAX = 300
 #: How Boost.Test and Python say what failed, among all that the code under test prints.
 FAILURE = re.compile(r"error: in |^[\w.]+(Error|Exception)\b")
 FAILURE_LINES_MAX = 10
-#: Held while Bitcoin Core is compiled: stages that run at the same time ask for the same build.
-BUILDING = Lock()
 #: Suites in the order in which they are run; where time is short, the last are left out.
 SUITES = [
     "boot",
@@ -78,6 +74,7 @@ SUITES = [
     "tune",
     "scripts",
     "datadisk",
+    "update",
     "image",
 ]
 #: Words that codespell takes for misspelt ones: Core's "lates", parts of words in tests and tables.
@@ -185,6 +182,8 @@ def lint(_: argparse.Namespace) -> Tally:
     files = tracked()
     scripts = [path for path in files if not path.is_symlink() and is_shell(path)]
     tally = check("shellcheck", output_of(["shellcheck", "-x", *map(str, scripts)]))
+    workflows = sorted(str(path) for path in ROOT.glob(".github/workflows/*.yml"))
+    tally.add(check("workflows", output_of([str(ROOT / "support/workflow-lint"), *workflows])))
     long = [
         f"{path.relative_to(ROOT)} has {count} lines, {SCRIPT_LINES_MAX} are the limit; split it"
         for path in scripts
@@ -234,35 +233,28 @@ def pytest(folder: str, options: argparse.Namespace, daemons: bool = True) -> Ta
     """pytest on a folder of tests/, with the real daemons where a test asks for them.
 
     Without `daemons` no test of the folder does, and none is compiled.
-    Tests marked `long` are left out, with --check also those marked `slow`. Unless one stage is
-    asked for, two folders are worked on at once: their output comes when they have ended, each as
-    a whole.
+    Tests marked `long` are left out, with --check also those marked `slow`. Each processor has a
+    file of tests at a time: those of one file share what they made, and a port.
     """
     if daemons:
-        with BUILDING:
-            build("core-build")
-            build("core-build", "--stock")
+        build("core-build")
+        build("core-build", "--stock")
     report = RESULTS / f"{folder}.xml"
-    result = subprocess.run(
+    subprocess.run(
         [
             *(str(BIN / "pytest"), "-q", "-p", "no:cacheprovider", f"--junitxml={report}"),
+            *("-n", str(os.cpu_count() or 1), "--dist", "loadfile"),
             *("-m", "not slow and not long" if options.check else "not long"),
             f"tests/{folder}",
         ],
         cwd=ROOT,
         check=False,
-        stdout=None if options.only else subprocess.PIPE,
-        stderr=None if options.only else subprocess.STDOUT,
-        text=True,
-        errors="replace",
         env={
             **os.environ,
             "CAIRN_BITCOIND": str(OUT / "core/bin/bitcoind"),
             "CAIRN_IMAGE": str(Path(options.image).resolve()) if options.image else "",
         },
     )
-    if not options.only:
-        print(f"-- {folder}\n{result.stdout}", end="", flush=True)
     return junit(report)
 
 
@@ -488,8 +480,6 @@ STAGES: dict[str, Callable[[argparse.Namespace], Tally]] = {
 }
 #: Stages of the inner loop, `make check`
 CHECK = ("lint", "unit", "hostile")
-#: Stages that run at the same time: most of their tests use one processor.
-TOGETHER = ("unit", "hostile")
 
 
 @dataclass
@@ -534,13 +524,7 @@ def main() -> int:
     names = [options.only] if options.only else list(CHECK) if options.check else list(STAGES)
     print(stage_times.announce(names, stage_times.read(TIMES, kind)), flush=True)
     start = time.monotonic()
-    outcomes: list[Outcome] = []
-    for name in names:
-        if name not in TOGETHER or options.only:
-            outcomes.append(carry_out(name, options))
-        elif name == TOGETHER[0]:
-            with ThreadPoolExecutor(len(TOGETHER)) as pool:
-                outcomes += pool.map(carry_out, TOGETHER, repeat(options))
+    outcomes = [carry_out(name, options) for name in names]
     if not options.only and not options.suite:
         times = {outcome.stage: outcome.seconds for outcome in outcomes if outcome.carried_out}
         stage_times.keep(TIMES, kind, times | {"all": time.monotonic() - start})

@@ -18,17 +18,32 @@ find "$target/usr/lib/systemd/system" -path '*.wants/*' -type l | while read -r 
 done
 mkdir -p "$target/boot"
 # Buildroot writes its own name and the state of the surrounding git repository.
-version=$(cat "$(dirname "$0")/../../VERSION")
-cat >"$target/usr/lib/os-release" <<EOF
-NAME=Cairn
-ID=cairn
-ID_LIKE=buildroot
-VERSION=$version
-VERSION_ID=$version
-VARIANT_ID=${2:?usage: post-build.sh TARGET_DIR BOARD}
-PRETTY_NAME="Cairn $version"
-EOF
+"$(dirname "$0")/../../support/os-release" "${2:?usage: post-build.sh TARGET_DIR BOARD}" \
+	>"$target/usr/lib/os-release"
 # No clock of a node is behind this (node-status). Buildroot sets the variable to the date of its
 # own release, so that the same sources give the same image.
 echo "${SOURCE_DATE_EPOCH:-$(date +%s)}" >"$target/usr/share/cairn/built"
 ln -sf ../usr/lib/os-release "$target/etc/os-release"
+
+# Updates (docs/design/update.md): which files say what boots, RAUC's settings, and whose signature
+# a bundle has to have.
+# Environment: CAIRN_KEYRING  certificates in PEM, default this clone's development ones
+board=$2
+die() {
+	printf 'post-build.sh: %s\n' "$*" >&2
+	exit 1
+}
+ROOT=$(cd "$(dirname "$0")/../.." && pwd)
+# shellcheck source=support/board.sh
+. "$ROOT/support/board.sh"
+board_meta "$board"
+echo "$BOOT_BACKEND" >"$target/usr/share/cairn/boot-backend"
+mkdir -p "$target/etc/rauc"
+sed "s/@BOARD@/$board/" "$ROOT/board/common/rauc.conf" >"$target/etc/rauc/system.conf"
+keyring=${CAIRN_KEYRING:-$ROOT/out/keys/dev-ca.pem}
+if [ -f "$keyring" ]; then
+	install -m 644 "$keyring" "$target/etc/rauc/keyring.pem"
+elif [ -e "$target/usr/bin/rauc" ]; then
+	die "there is no keyring $keyring, so the image could take no update; run support/dev-keys," \
+		"or give the certificates' file with CAIRN_KEYRING"
+fi

@@ -23,8 +23,16 @@ work=$binaries/work
 rm -rf "$work" "${binaries:?}/boot"
 mkdir -p "$work" "$binaries/boot"
 cp "$common/node.conf" "$binaries/boot/"
-# slot SLOT: kernel command line that mounts this root slot
-slot() { echo "root=PARTLABEL=root-$1 $(cat "$common/cmdline") $CONSOLE"; }
+# slot SLOT: kernel command line that mounts this root slot, and names it for RAUC
+slot() { echo "root=PARTLABEL=root-$1 rauc.slot=$1 $(board_cmdline)"; }
+# What a slot is: read by the updates (overlay/usr/lib/cairn/update.sh).
+release() {
+	echo "version=$(cat "$ROOT/VERSION")"
+	echo "board=$board"
+	cat "$ROOT/overlay/usr/share/cairn/data-format"
+	echo "root-size=$(wc -c <"$binaries/rootfs.erofs")"
+	echo "root-sha256=$(sha256sum <"$binaries/rootfs.erofs" | cut -c1-64)"
+}
 for file in $BOOT_FILES; do
 	target=$binaries/boot/${file##*:}
 	mkdir -p "${target%/*}"
@@ -37,6 +45,9 @@ for file in $BOOT_FILES; do
 		;;
 	esac
 done
+# for the slot that an update is written to
+board_cmdline >"$binaries/boot/slot-a/cmdline"
+release >"$binaries/boot/slot-a/release"
 # A board whose files are all copied needs none.
 # shellcheck source=board/x86_64/boot.sh
 [ ! -f "$folder/boot.sh" ] || . "$folder/boot.sh"
@@ -48,9 +59,8 @@ done
 ln -f "$binaries/rootfs.erofs" "$work/root.erofs"
 # Times on the FAT file system, too, are those of the source.
 find "$binaries/boot" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+"$common/boot-partition.sh" "$binaries/boot" "$work/boot.vfat"
 mkdir "$work/root"
-mv "$binaries/boot" "$work/root/boot"
 CAIRN_IMAGE=cairn-$board.img CAIRN_ROOT_TYPE=$ROOT_TYPE genimage --config "$common/genimage.cfg" \
 	--rootpath "$work/root" --inputpath "$work" --outputpath "$binaries" --tmppath "$work/tmp"
-mv "$work/root/boot" "$binaries/boot"
 rm -rf "$work"

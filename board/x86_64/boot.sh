@@ -1,14 +1,14 @@
 # shellcheck shell=sh disable=SC2154 # sourced by post-image.sh, which sets the variables
 # ESP: systemd-boot, and an entry with boot counting (Automatic Boot Assessment). The
-# name's "+3" is the number of tries; systemd-bless-boot takes it away after the first
-# good boot. An update adds slot b as a second entry with tries of its own.
+# name's "+3" is the number of tries; cairn-trial takes it away after the first good boot.
+# "version" is a counter, which chooses among entries: docs/design/update.md.
 cat >"$binaries/boot/loader/loader.conf" <<EOF
 timeout 0
 editor no
 EOF
 cat >"$binaries/boot/loader/entries/cairn-a+3.conf" <<EOF
-title Cairn
-version $(cat "$ROOT/VERSION")
+title Cairn $(cat "$ROOT/VERSION")
+version 1
 sort-key cairn
 linux /slot-a/linux
 initrd /slot-a/microcode.img

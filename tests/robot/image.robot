@@ -1,6 +1,7 @@
 *** Settings ***
 Documentation     What only Buildroot's images have: boot loader, f2fs, the board's processor.
 Resource          resources/node.resource
+Library           ${CURDIR}/lib/Health.py
 Test Tags         buildroot
 Suite Setup       Start VM    image    ${IMAGE_CONF}
 Suite Teardown    Kill VM
@@ -23,7 +24,6 @@ The First Good Boot Takes The Tries Off The Boot Entry
     Wait For File    /boot/loader/entries/cairn-a.conf    timeout=120
     ${entries}=    Guest    ls /boot/loader/entries
     Should Be Equal    ${entries}    cairn-a.conf
-    Wait For Unit    systemd-bless-boot    timeout=30
 
 Boot Partition Is Read Only
     Should Be Mounted    /boot    ro    vfat
@@ -56,6 +56,12 @@ The Kernel Is Configured As Written
     ${lost}=    Kernel Options Lost
     Should Be Empty    ${lost}
 
+Scripts Find Their Programs
+    Programs Of Scripts Should Exist
+
+The Shell Reads After A Signal
+    Shell Should Read After A Signal
+
 Nobody Gets Another's Rights
     No File Should Be Setuid
 
@@ -83,6 +89,20 @@ A Late Wish For Another File System Is Answered
     Node Is Up
     Should Be Mounted    /var    rw    f2fs
     Wait For Serial    comes too late
+
+The Power Button Shuts The Node Down
+    [Documentation]    A clean stop is noted when bitcoind has ended. The button of QEMU's PCs is
+    ...    ACPI's, that of its ARM machine a key on a pin, as on the Raspberry Pi 5.
+    System Is Running
+    Node Is Up
+    Wait For Unit    cairn-power-button@*
+    ${before}=    Health
+    Press Power Button
+    Power On
+    System Is Running
+    Node Is Up
+    ${after}=    Health
+    Should Be Equal    ${after}[unclean_shutdowns]    ${before}[unclean_shutdowns]
 
 The Second Boot Needs No Counting
     [Tags]    uefi

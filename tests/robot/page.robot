@@ -5,6 +5,7 @@ Documentation     The node's page, as a browser in the owner's network shows it,
 Resource          resources/node.resource
 Library           SeleniumLibrary
 Library           ${CURDIR}/lib/Page.py
+Library           ${CURDIR}/lib/Updates.py
 Suite Setup       Start Node And Browser
 Suite Teardown    Run Keywords    Close All Browsers    AND    Kill VM    AND    Stop Feeder
 
@@ -56,6 +57,21 @@ No Connection
     Page Should Come To Warn    The node has no connection to other nodes    600
     Page Should Be In Order    no-network
     Node    setnetworkactive    true
+
+An Update Is Available
+    [Documentation]    On a USB stick.
+    [Tags]    long    buildroot
+    ${file}=    Make Update    9.0.0
+    Shut Down
+    Plug Update Stick    ${file}
+    Power On
+    Node Is Up
+    Page Should Come To Warn    The USB stick has version 9.0.0    300
+    Page Should Be In Order    update
+    Shut Down
+    Plug Update Stick
+    Power On
+    Node Is Up
 
 A Full Disk
     [Documentation]    bitcoind does not start with less than 50 MB.

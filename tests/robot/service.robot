@@ -19,6 +19,7 @@ Is A Notify Service That Is Active Once It Is Up
 
 Has Few Privileges
     Exposure Should Be At Most    bitcoind.service    2.0
+    Property Should Be    bitcoind    InaccessiblePaths    /dev/shm
 
 Every Unit Of Ours Is Confined
     [Documentation]    An unconfined service has 9.6. tests/hostile/test_exposure.py has the bounds
@@ -30,6 +31,7 @@ Every Unit Of Ours Is Confined
     Exposure Should Be At Most    cairn-zram    4.0
     Exposure Should Be At Most    node-convert@lmdb    2.0
     Exposure Should Be At Most    cairn-data-look    2.0
+    Exposure Should Be At Most    cairn-power-button@event0    2.0
 
 Root Does Not Read A File That Somebody Else Named
     [Documentation]    The cookie's folder is user bitcoin's: a link there may lead anywhere.

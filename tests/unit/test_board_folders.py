@@ -21,12 +21,16 @@ META = f"""# A board of the tests
 TITLE="the third board"
 ARCH="riscv64"
 HOST_LANE="no"
+BOOT_BACKEND="tryboot"
 ROOT_TYPE="{TYPE}"
+CMDLINE="reboot=w"
 CONSOLE="console=tty0 console=ttySIF0,115200"
 KERNEL="slot-a/kernel"
 BOOT_FILES="
 	Image.gz:slot-a/kernel
-	slot-a/options"
+	slot-a/options
+	slot-a/cmdline
+	slot-a/release"
 QEMU_MACHINE="virt,aclint=on"
 QEMU_CPU="rv64"
 QEMU_ACCEL="auto"
@@ -43,6 +47,8 @@ def repo(tmp_path: Path) -> Path:
     repo = tmp_path / "repo"
     for name in ("support", "board", "buildroot-external", "lab"):
         shutil.copytree(ROOT / name, repo / name)
+    (repo / "overlay/usr/share/cairn").mkdir(parents=True)
+    shutil.copy(ROOT / "overlay/usr/share/cairn/data-format", repo / "overlay/usr/share/cairn")
     for name in ("Makefile", "VERSION"):
         shutil.copy(ROOT / name, repo)
     (repo / "docs/reports").mkdir(parents=True)
@@ -93,7 +99,7 @@ def test_image_and_qemu(repo: Path) -> None:
     files = sorted(
         str(p.relative_to(image.parent / "boot")) for p in image.parent.rglob("boot/*/*")
     )
-    assert files == ["slot-a/kernel", "slot-a/options"]
+    assert files == [f"slot-a/{name}" for name in ("cmdline", "kernel", "options", "release")]
     fake_qemu(repo, "riscv64")
     copy = repo.parent / "disk.img"  # its name does not say which board it is for
     shutil.copy(image, copy)
@@ -104,7 +110,7 @@ def test_image_and_qemu(repo: Path) -> None:
     ), result.stderr
     common = (repo / "board/common/cmdline").read_text().strip()
     assert words[words.index("-append") + 1] == (
-        f"root=PARTLABEL=root-a {common} console=ttyS0 quiet"
+        f"root=PARTLABEL=root-a rauc.slot=a {common} reboot=w console=ttyS0 quiet"
     )
     assert "virtio-blk-device,drive=disk0" in words
     left = [
@@ -201,12 +207,30 @@ def test_boot_file_that_is_missing(repo: Path) -> None:
     binaries = repo / "images"
     binaries.mkdir()
     (binaries / "Image.gz").touch()
+    (binaries / "rootfs.erofs").touch()
     script = str(repo / "board/common/post-image.sh")
     for old, new, words in (
-        ('slot-a/options"', 'slot-a/other"', "board/third/boot.sh wrote no slot-a/other"),
+        ('slot-a/release"', 'slot-a/other"', "board/third/boot.sh wrote no slot-a/other"),
         ("Image.gz:", "Image.xz:", "Buildroot made no Image.xz"),
     ):
         meta.write_text(META.replace(old, new))
         result = say(repo, script, str(binaries), "third", SOURCE_DATE_EPOCH="0")
         assert result.returncode == 1
         assert words in result.stderr
+
+
+def test_other_slot_in_qemu(repo: Path, tmp_path: Path) -> None:
+    """--slot b boots the files of slot-b; another word is refused."""
+    image = image_of(repo)
+    fake_qemu(repo, "riscv64")
+    boot = f"{image}@@{1 << 20}"
+    assert say(repo, "mmd", "-i", boot, "::slot-b").returncode == 0
+    for name, text in (("kernel", "kernel of b"), ("options", "root=PARTLABEL=root-b")):
+        (tmp_path / name).write_text(text)
+        copied = say(repo, "mcopy", "-i", boot, str(tmp_path / name), f"::slot-b/{name}")
+        assert copied.returncode == 0, copied.stderr
+    qemu = ["support/qemu", "--image", str(image), "--slot"]
+    words = say(repo, *qemu, "b").stdout.splitlines()
+    assert "root-b" in words[words.index("-append") + 1]
+    assert Path(words[words.index("-kernel") + 1]).read_text() == "kernel of b"
+    assert "--slot takes a or b" in say(repo, *qemu, "c").stderr

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,19 +17,66 @@ from tests import run as runner
 from tests import stage_times
 
 
-def test_version(root: Path, tmp_path: Path) -> None:
-    """One line in VERSION, which os-release on the image has."""
+@pytest.mark.parametrize("release", [False, True])
+def test_version(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: bool
+) -> None:
+    """One line in VERSION, which os-release on the image has; a release says that it is one."""
     version = (root / "VERSION").read_text()
     assert re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+\n", version)
     (tmp_path / "usr/lib").mkdir(parents=True)
     (tmp_path / "usr/share/cairn").mkdir(parents=True)
     (tmp_path / "etc").mkdir()
+    if release:
+        monkeypatch.setenv("CAIRN_RELEASE", "1")
+    else:
+        monkeypatch.delenv("CAIRN_RELEASE", raising=False)
     script = root / "board/common/post-build.sh"
     subprocess.run([str(script), str(tmp_path), "rpi5"], check=True)
     lines = (tmp_path / "etc/os-release").read_text().splitlines()
     words = dict(line.replace('"', "").split("=", 1) for line in lines)
-    assert words["VERSION"] == words["VERSION_ID"] == version.strip()
+    assert words["VERSION"] == words["VERSION_ID"] == words["IMAGE_VERSION"] == version.strip()
     assert words["PRETTY_NAME"] == f"Cairn {version.strip()}"
+    assert (words["IMAGE_ID"], words["VARIANT_ID"]) == ("cairn", "rpi5")
+    assert words["RELEASE_TYPE"] == ("stable" if release else "development")
+
+
+def test_commit_of_an_image(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """BUILD_ID is the commit, says whether files differ from it, and is left out without git."""
+    (tmp_path / "support").mkdir()
+    (tmp_path / "VERSION").write_text("1.2.3\n")
+    shutil.copy(root / "support/os-release", tmp_path / "support")
+
+    def build_id() -> str:
+        command = [str(tmp_path / "support/os-release"), "x86_64"]
+        said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        return "".join(re.findall(r"(?m)^BUILD_ID=(.*)$", said))
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x", *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    # As in Buildroot, whose environment keeps git inside its own folder
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    assert build_id() == ""
+    git("init", "-q")
+    assert build_id() == ""
+    git("add", "-A")
+    git("commit", "-q", "-m", "one")
+    commit = git("rev-parse", "HEAD").strip()
+    assert build_id() == commit
+    (tmp_path / "VERSION").write_text("1.2.4\n")
+    assert build_id() == f"{commit}-changed"
+
+
+def test_version_of_the_development_image(root: Path) -> None:
+    """Its other lines are its distribution's; screen and page read only these."""
+    command = [str(root / "support/os-release"), "--image"]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    version = (root / "VERSION").read_text().strip()
+    assert said == f"IMAGE_ID=cairn\nIMAGE_VERSION={version}\n"
+    customize = (root / "support/devimage-customize").read_text()
+    assert '"$release" >>"$rootfs/usr/lib/os-release"' in customize
 
 
 def test_unwanted_files_go(root: Path, tmp_path: Path) -> None:
@@ -95,6 +143,16 @@ def test_help_is_grouped(root: Path) -> None:
     described = re.findall(r"(?m)^([a-z0-9_-]+):.*## ", (root / "Makefile").read_text())
     described += [path.parent.name for path in root.glob("board/*/meta")]
     assert sorted(described) == sorted(name for names in groups.values() for name in names)
+
+
+def test_words_are_taken_as_they_are(root: Path, tmp_path: Path) -> None:
+    """What is said to make is text: a function in it is not carried out, whichever word it is."""
+    words = re.findall(r": override export (\w+) := ", (root / "Makefile").read_text())
+    assert {"DEV", "STAGE", "VERSION"} <= set(words)
+    said = [f"{word}=$(shell touch {tmp_path}/{word})" for word in words]
+    command = ["make", "-C", str(root), "--dry-run", "release", *said]
+    subprocess.run(command, check=True, capture_output=True)
+    assert [path.name for path in tmp_path.iterdir()] == []
 
 
 def test_times_are_kept_by_kind_of_run(tmp_path: Path) -> None:

@@ -36,7 +36,8 @@ from tests.robot.lib.session import Session, decode, poll, session
 Fake = Callable[[str, str], None]
 LIBRARIES = (
     *("CairnVM", "Contents", "Damage", "DataDisks", "Feeder", "Figures", "Files", "Health"),
-    *("Kernel", "Network", "Node", "Page", "PowerLoss", "Units", "Wallets"),
+    *("Kernel", "Network", "Node", "Page", "PowerLoss", "Units", "Updates"),
+    "Wallets",
 )
 
 
@@ -298,6 +299,17 @@ def test_files(fake: Fake, tmp_path: Path) -> None:
         files.files_should_be_empty_or_missing(f"{tmp_path}/empty", f"{tmp_path}/full")
     with pytest.raises(AssertionError, match="has 'kept', not 'kep'"):
         files.file_should_be(f"{tmp_path}/full", "kep")
+
+
+def test_programs_of_scripts(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of this machine are enough, or the missing ones are named."""
+    fake("blockdev", "")
+    words = {"sed": {"a"}, "blockdev": {"b"}}
+    monkeypatch.setattr("lab.command_words.of_overlay", lambda overlay: words)
+    Files().programs_of_scripts_should_exist()
+    words["no-such-program"] = {"c"}
+    with pytest.raises(AssertionError, match="no such program: no-such-program"):
+        Files().programs_of_scripts_should_exist()
 
 
 def test_write_file(fake: Fake, tmp_path: Path) -> None:

@@ -237,6 +237,33 @@ def test_second_witness(unit: Unit, words: str) -> None:
     assert not unit.held
 
 
+@pytest.mark.parametrize("look", [False, True])
+def test_nothing_is_rebuilt_on_the_word_of_a_trial(unit: Unit, look: bool) -> None:
+    """It may be the new version that is damaged; held back, it does not stay."""
+    unit.path("usr/share/cairn/boot-backend").write_text("tryboot\n")
+    unit.path("proc/cmdline").write_text("root=PARTLABEL=root-b ro\n")
+    (unit.root / "boot/slot-a").mkdir(parents=True)
+    (unit.root / "boot/slot-b").mkdir()
+    unit.path("boot/config.txt").write_text("os_prefix=slot-a/\n")
+    unit.path("boot/slot-a/good").touch()
+    flag = unit.path("proc/device-tree/chosen/bootloader/tryboot")
+    flag.write_bytes(bytes([0, 0, 0, 1]))
+    done = unit.path("var/lib/cairn/initial-sync-done")
+    done.touch()
+    if look:
+        unit.check = damaged(LEVELDB)
+        unit.ends(COINS)
+        unit.starts()
+    else:
+        unit.ends(CHAIN[0], look=True)
+        unit.ends(CHAIN[0])
+    assert "Nothing is rebuilt while a version is tried" in unit.report
+    assert unit.held
+    assert not unit.wanted
+    assert not unit.rebuild.exists()
+    assert done.exists()
+
+
 @pytest.mark.parametrize(
     ("stamp", "synced", "again"),
     [

@@ -171,6 +171,20 @@ class CairnVM:
             session.run("systemctl stop cairn-sync-done.timer")
 
     @keyword
+    def press_power_button(self) -> None:
+        """Presses the power button once and waits until the machine has switched itself off.
+
+        QEMU only hands the press on; a guest that does not listen runs on. Fails if the machine is
+        not off after 180 s.
+
+        Example:
+        | Press Power Button
+        | Power On
+        """
+        session.need(Need.HARDWARE)
+        session.virtual.press_power_button(session.seconds(180))
+
+    @keyword
     def machine_should_reset_itself(self, seconds: float) -> None:
         """The machine is reset by its own hardware within ``seconds``; it is off then.
 
@@ -383,15 +397,16 @@ class CairnVM:
         return session.result(script, timeout)
 
     @keyword
-    def guest_should_refuse(self, script: str, words: str) -> None:
+    def guest_should_refuse(self, script: str, words: str, timeout: float = 120) -> None:
         """Runs a command in the guest that must fail and say these words on stderr.
 
-        Fails if it succeeds, says something else, or does not end within 120 s.
+        ``timeout``: seconds, default 120. Fails if the command succeeds, says something else, or
+        does not end in time.
 
         Example:
         | Guest Should Refuse    touch /usr/x    Read-only
         """
-        result = session.result(script)
+        result = session.result(script, timeout)
         if not result.status:
             raise AssertionError(f"'{script}' succeeded; it should have failed with '{words}'")
         if words not in result.stderr:

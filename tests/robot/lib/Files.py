@@ -10,6 +10,7 @@ import shlex
 
 from robot.api.deco import keyword, library
 
+from lab import command_words
 from lab.parsing import (
     file_system_mebibytes,
     is_mounted,
@@ -18,6 +19,7 @@ from lab.parsing import (
     open_accounts,
     user_options,
 )
+from lab.paths import ROOT
 from tests.robot.lib.session import session
 
 
@@ -122,6 +124,34 @@ class Files:
         """
         if found := session.run(existing(paths, '[ -e "$f" ] || [ -L "$f" ]')):
             raise AssertionError(f"there should not be: {' '.join(found.splitlines())}")
+
+    @keyword
+    def programs_of_scripts_should_exist(self) -> None:
+        """The guest has every program that a script of Cairn's calls (lab/command_words.py).
+
+        Fails with those that it does not have.
+
+        Example:
+        | Programs Of Scripts Should Exist
+        """
+        words = command_words.of_overlay(ROOT / "overlay")
+        script = f"for p in {' '.join(sorted(words))}; do command -v $p >/dev/null || echo $p; done"
+        if found := session.run(script):
+            raise AssertionError(f"no such program: {' '.join(found.splitlines())}")
+
+    @keyword
+    def shell_should_read_after_a_signal(self) -> None:
+        """The guest's shell, when it has run a trap, still reads a line.
+
+        BusyBox 1.38.0 without patches/busybox/0001 tries for ever. Fails if the line is not read.
+
+        Example:
+        | Shell Should Read After A Signal
+        """
+        script = "trap 'read -r line </proc/uptime && echo read' TERM; kill -TERM $$; exit 0"
+        said = session.run(f"timeout 30 sh -c {shlex.quote(script)} || true").strip()
+        if said != "read":
+            raise AssertionError(f"after a trap the shell reads nothing: '{said}'")
 
     @keyword
     def files_should_be_empty_or_missing(self, *paths: str) -> None:

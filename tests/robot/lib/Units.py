@@ -97,7 +97,7 @@ class Units:
         """Waits until a unit is active; ``timeout``: seconds, default 60.
 
         Example:
-        | Wait For Unit    systemd-bless-boot    timeout=30
+        | Wait For Unit    cairn-status    timeout=30
         """
         session.until(f"systemctl is-active {shlex.quote(unit)}", timeout)
 

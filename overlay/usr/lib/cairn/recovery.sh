@@ -116,7 +116,13 @@ hold() {
 
 # damaged ROOT WHAT COPY: the chain is damaged, beyond doubt: it is rebuilt, once in a
 # while, or bitcoind stays stopped. COPY is how to save the wallets. Ends the script.
+# While an update is tried nothing is rebuilt on its word, which may be what is wrong with it: that
+# ends the trial (trial-look.sh), and the version before looks with its own eyes.
 damaged() {
+	if "$library/cairn-boot-slot" ${1:+--root "$1"} on-trial 2>/dev/null; then
+		hold "$1" "A database seems to be damaged ($2). Nothing is rebuilt while a version is" \
+			"tried: the one before has a look, too. Your data are as they were."
+	fi
 	rm -f "$1/run/cairn/bitcoind.said" "$1/run/cairn/bitcoind.ends" "$1/run/cairn/bitcoind.doubts"
 	rm -f "$1/run/cairn/bitcoind.until-up"
 	if rebuild_recent "$1"; then

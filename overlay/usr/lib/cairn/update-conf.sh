@@ -1,0 +1,84 @@
+# shellcheck shell=sh disable=SC2154 # root and update_state are those of update.sh
+# node.conf and the version before: the last good one from before an update is kept for it, as it
+# may not know the lines that the newer one does. Sourced, behind update.sh, node-conf.sh and
+# fat.sh; docs/design/update.md.
+
+# update_conf_next: keeps the last good node.conf while an update is being written. It becomes the
+# kept one when that is installed; an update that fails leaves what was kept for the version beside.
+update_conf_next() {
+	[ ! -f "$root/var/lib/cairn/node.conf" ] ||
+		(umask 077 && update_lasting node.conf.next <"$root/var/lib/cairn/node.conf") || :
+}
+update_conf_installed() {
+	[ ! -f "$update_state/node.conf.next" ] || {
+		mv "$update_state/node.conf.next" "$update_state/node.conf" && sync "$update_state"
+	} || :
+}
+update_conf_failed() { rm -f "$update_state/node.conf.next" || :; }
+
+# update_conf_kept: prints the file that is put back. Its last line keeps it from being taken for a
+# later file that was cut short.
+update_conf_kept() {
+	awk '{ print } END { print "# put back by node-update" }' "$update_state/node.conf"
+}
+
+# update_conf_lacks: prints what keeps the node private, as the present node.conf or what is
+# remembered of it says, and the kept one does not; fails if that cannot be told.
+update_conf_lacks() {
+	conf_work=$(mktemp -d) || return 1
+	if mkdir "$conf_work/root" "$conf_work/out" && update_conf_kept >"$conf_work/kept"; then
+		node_conf_parse "$conf_work/root" "$conf_work/kept" "$conf_work/out" || :
+	fi
+	conf_read=$(grep -c '^network ' "$conf_work/out/records" 2>/dev/null) || conf_read=0
+	conf_has=$(sed -n 's/^private //p' "$conf_work/out/records" 2>/dev/null) || conf_has=""
+	rm -r "$conf_work"
+	[ "$conf_read" = 1 ] || return 1
+	conf_wants=$(node_record "$root" private)
+	if remembered_private "$root/var/lib/cairn/private"; then
+		conf_wants="$conf_wants $remembered_line"
+	elif [ -e "$root/var/lib/cairn/private" ]; then
+		return 1
+	fi
+	for conf_name in $conf_wants; do
+		case " $conf_has " in *" $conf_name "*) ;; *) echo "$conf_name" ;; esac
+	done | sort -u | paste -s -d ' ' -
+}
+
+# update_conf_put_back: the kept node.conf takes the place of the present one, which stays as
+# node.conf.replaced. Fails with a sentence in why.
+update_conf_put_back() {
+	why="no node.conf was kept; nothing was changed"
+	[ -f "$update_state/node.conf" ] || return 1
+	why="it cannot be told whether the kept node.conf keeps the node as private as the present one;"
+	why="$why nothing was changed"
+	conf_lost=$(update_conf_lacks) || return 1
+	why="the kept node.conf would make the node less private: it lacks what the present one has in"
+	why="$why these lines: $conf_lost. Nothing was changed; go back without --node-conf, or take out"
+	why="$why the lines that the older version does not know by hand"
+	[ -z "$conf_lost" ] || return 1
+	if [ -f "$root/boot/node.conf" ]; then
+		# It has been done already, and the one that was replaced then must not be lost.
+		! update_conf_kept | cmp -s - "$root/boot/node.conf" || return 0
+		why="the present node.conf cannot be kept on the data partition; nothing was changed"
+		(umask 077 && update_lasting node.conf.replaced <"$root/boot/node.conf") || return 1
+		echo "the present node.conf is kept as /var/lib/cairn/update/node.conf.replaced"
+	fi
+	why="the boot partition cannot be written; nothing was changed"
+	fat_begin "$root" || return 1
+	conf_ended=0
+	update_conf_kept | fat_put "$root/boot/node.conf" || conf_ended=1
+	fat_end "$root" || :
+	why="the new node.conf could not be written; the old one is still there"
+	return $conf_ended
+}
+
+# update_conf_return: a version that was tried with the kept node.conf did not stay, so the one that
+# was replaced comes back, unless the owner has written another one meanwhile. The copy stays.
+update_conf_return() {
+	[ -f "$update_state/node.conf" ] && [ -f "$update_state/node.conf.replaced" ] &&
+		[ -f "$root/boot/node.conf" ] &&
+		update_conf_kept | cmp -s - "$root/boot/node.conf" || return 0
+	fat_begin "$root" || return 0
+	fat_put "$root/boot/node.conf" <"$update_state/node.conf.replaced" || :
+	fat_end "$root" || :
+}

@@ -1,0 +1,43 @@
+# shellcheck shell=sh disable=SC2034,SC2154 # why is for who sources it, root is theirs
+# What RAUC says of a bundle, in plain words. Sourced by update.sh.
+
+# update_words FILE: prints what RAUC said last of a failure, from its output: the line before
+# "finished", or what its service calls LastError. Without "finished" it did not come to install
+# anything, or was killed. Printable ASCII, 200 characters.
+update_words() {
+	LC_ALL=C awk '
+		/^LastError: / { said = substr($0, 12) }
+		/^finished$/ { ended = 1; if (said == "") said = before }
+		/[Ff]ailed|[Ee]rror/ { failed = $0 }
+		{ before = $0 }
+		END {
+			if (said == "" && !ended) said = failed != "" ? failed : "it ended without a reason"
+			print said
+		}' "$1" 2>/dev/null | LC_ALL=C tr -c '\n -~' '?' | cut -c1-200
+}
+
+# update_because WORDS: sets why to a sentence for what RAUC says of a bundle that it does not take
+update_because() {
+	case $1 in
+	*"not yet valid"*)
+		why="the node's clock says $(date -u +%Y-%m-%d), which is before the first day of the"
+		why="$why bundle's certificate;"
+		if [ "$(node_record "$root" lock)" = 1 ]; then
+			why="$why no time server is asked with tor=only: take it out for one start, or use a clock"
+			why="$why with a battery"
+		else
+			why="$why connect the node to a network whose time servers set the clock"
+		fi
+		;;
+	*expired*)
+		why="by the node's clock, $(date -u +%Y-%m-%d), the certificate that signed it has ended;"
+		why="$why take a bundle that was signed later"
+		;;
+	*"Compatible mismatch"*) why="it is for another board ($1)" ;;
+	*"remote server"*) why="the server did not send the whole bundle ($1)" ;;
+	*"Invalid bundle format"*) why="it is damaged or not whole ($1)" ;;
+	*[Ss]ignature* | *certificate*) why="it is not signed for this node ($1)" ;;
+	'') why="it is not signed for this node, is damaged, or could not be read to its end" ;;
+	*) why="RAUC says: $1" ;;
+	esac
+}

@@ -1,0 +1,257 @@
+# shellcheck shell=sh disable=SC2034,SC2154 # root and here are set by who sources it
+# What cairn-update, cairn-trial, cairn-update-allowed and node-update share. Sourced; root is the
+# prefix of all paths, here the folder of Cairn's scripts. docs/design/update.md has the whole. RAUC
+# mounts bundles at /run/cairn/rauc and keeps /run/cairn/rauc.status (board/common/rauc.conf).
+update_state=$root/var/lib/cairn/update
+
+# slots COMMAND...: what the board's boot partition says of the two slots, see cairn-boot-slot
+slots() { "$here/cairn-boot-slot" ${root:+--root "$root"} "$@"; }
+
+# shellcheck source=overlay/usr/lib/cairn/database-engine.sh
+. "$here/database-engine.sh"
+
+# update_value FILE KEY: of a file of KEY=VALUE lines; a value has letters, digits and .+~-
+update_value() {
+	sed -n "s/^$2=\([0-9A-Za-z.+~-]\{1,64\}\)\$/\1/p" "$1" 2>/dev/null | head -n 1
+}
+
+# update_version: what runs; the same as on the screen
+# shellcheck source=overlay/usr/lib/cairn/cairn-version.sh
+. "$here/cairn-version.sh"
+update_version() { cairn_version "$root"; }
+
+# update_board: the name of the board that this image is for
+update_board() {
+	sed -n 's/^VARIANT_ID="\{0,1\}\([^"]*\)"\{0,1\}$/\1/p' "$root/usr/lib/os-release" | head -n 1
+}
+
+# update_compare A B: prints older, same or newer, as A is to B. Parts are between . and -; a word
+# counts less than nothing (1.0-rc1 is older than 1.0), numbers by their value.
+update_compare() {
+	printf '%s %s\n' "$1" "$2" | LC_ALL=C awk '
+		function rank(part) { return part == "" ? 0 : part ~ /^[0-9]+$/ ? part + 0 : -1 }
+		{
+			n = split($1, a, /[.~+-]/); m = split($2, b, /[.~+-]/)
+			for (i = 1; i <= (n > m ? n : m); i++) {
+				x = rank(a[i]); y = rank(b[i])
+				if (x == y && x < 0) { x = (a[i] "") > (b[i] ""); y = (a[i] "") < (b[i] "") }
+				if (x != y) { print x < y ? "older" : "newer"; exit }
+			}
+			print "same"
+		}'
+}
+
+# update_failures VERSION: how often its trial has failed
+update_failures() {
+	failures=$(awk -v version="$1" '$1 == version && $2 ~ /^[0-9][0-9]?$/ { n = $2 }
+		END { print n + 0 }' "$update_state/failed" 2>/dev/null) || failures=0
+	echo "$failures"
+}
+
+# update_say SENTENCE: on the screen until the next one, and in the journal. Printable ASCII. It
+# never fails: what follows it, such as a restart, must not depend on a screen or a terminal. A
+# trial that ends early has no /run/cairn yet.
+update_say() {
+	update_text=$(printf '%s' "$*" | LC_ALL=C tr -c ' -~' '?') || :
+	printf '%s\n' "$update_text" || :
+	{
+		mkdir -p "$root/run/cairn" &&
+			printf '%s\n' "$update_text" >"$root/run/cairn/update.report.new" &&
+			chmod 644 "$root/run/cairn/update.report.new" &&
+			mv "$root/run/cairn/update.report.new" "$root/run/cairn/update.report"
+	} 2>/dev/null || :
+}
+
+# update_lasting NAME: standard input becomes that file of ours on the data partition
+update_lasting() {
+	set -- "$update_state" "$1"
+	{
+		mkdir -p "$1" && cat >"$1/$2.new" && sync "$1/$2.new" && mv "$1/$2.new" "$1/$2" && sync "$1"
+	} 2>/dev/null
+}
+
+# update_units: prints a line for each unit that has failed, or that has ended in an error and waits
+# to be started again (auto-restart): UNIT LOAD ACTIVE SUB. Fails if systemd does not say. bitcoind
+# is judged by its answers, not by how often it was started.
+update_units() {
+	update_found=$(${CAIRN_SYSTEMCTL:-systemctl} list-units --state=failed,auto-restart \
+		--no-legend --plain --no-pager 2>/dev/null) || return 1
+	printf '%s\n' "$update_found" | awk '
+		NF && ($3 == "failed" || $1 != "bitcoind.service") { print $1, $2, $3, $4 }'
+}
+
+# update_note_failed: notes which units do so, and what else ends a trial (trial-look.sh) and is
+# there already. They are no fault of a version that is tried after that, which is as soon as it is
+# armed.
+update_note_failed() {
+	{
+		update_units | awk '{ print $1 }'
+		[ ! -e "$root/run/cairn/bitcoind.hold" ] || echo bitcoind.hold
+		[ ! -e "$root/run/cairn/firewall.report" ] || echo firewall.report
+		[ ! -e "$root/run/cairn/tor-firewall.report" ] || echo tor-firewall.report
+	} | update_lasting failed-units || :
+}
+
+# update_trial SLOT PHASE VERSION [NETWORK SUM]: notes what is to be tried, the tip that it has to
+# reach, and for an update what network node.conf gives, and its sum: with the same file the new
+# version must not give less. PHASE: installed, or going from when the restart is asked for.
+update_trial() {
+	answer=$(${NODE_CLI:-node-cli -rpcclienttimeout=60} getblockchaininfo 2>/dev/null) || answer=""
+	height=$(printf '%s\n' "$answer" | sed -n 's/^  "blocks": \([0-9]\{1,9\}\),$/\1/p')
+	[ -n "$height" ] || height=$(update_value "$update_state/trial" height)
+	update_note_failed
+	{
+		printf 'slot=%s\nphase=%s\nversion=%s\nfrom=%s\nheight=%s\n' "$1" "$2" "$3" \
+			"$(update_version)" "${height:-0}"
+		[ -z "${5:-}" ] || printf 'network=%s\nconf=%s\n' "$4" "$5"
+	} | update_lasting trial
+}
+
+# update_armed: notes that the update, version in slot other, is tried at the next restart
+update_armed() {
+	update_trial "$other" installed "$version" "$(node_record "$root" network)" \
+		"$(node_record "$root" sum)" || :
+}
+
+# update_restart: tries what is installed
+update_restart() {
+	slot=$(update_value "$update_state/trial" slot)
+	version=$(update_value "$update_state/trial" version)
+	if [ -z "$slot" ] || [ -z "$version" ]; then
+		# It could not be noted when it was armed.
+		slot=$(update_other)
+		version=$(update_value "$root/boot/slot-$slot/release" version)
+	fi
+	update_trial "$slot" going "$version" "$(update_value "$update_state/trial" network)" \
+		"$(update_value "$update_state/trial" conf)" ||
+		update_say "The data partition cannot be written, so a failure of version $version would" \
+			"not be remembered; it is tried all the same."
+	slots reboot
+}
+
+# update_not_now: prints why nothing may be installed at the moment, or nothing
+update_not_now() {
+	read -r up _ <"$root/proc/uptime"
+	if [ "${up%%.*}" -lt 600 ]; then
+		echo "the node was started less than 10 minutes ago; try again later"
+	elif ! slots committed 2>/dev/null; then
+		echo "the running version is not known to be good yet, or this image has no second slot"
+	elif [ "$(${CAIRN_SYSTEMCTL:-systemctl} is-system-running 2>/dev/null)" = stopping ]; then
+		echo "the node is being shut down"
+	elif [ "$(${CAIRN_SYSTEMCTL:-systemctl} show -p ActiveState --value bitcoind.service \
+		2>/dev/null)" = deactivating ]; then
+		echo "the data of bitcoind are being written to the disk; try again when that has ended"
+	elif [ -n "$(${CAIRN_SYSTEMCTL:-systemctl} list-units --state=activating,active \
+		--no-legend --plain --no-pager 'node-convert@*.service' cairn-data-look.service \
+		2>/dev/null)" ]; then
+		echo "the databases are being converted or checked; try again when that has ended"
+	fi
+}
+
+# update_devices: the names of the slots' partitions for RAUC, on the disk that the system runs
+# from: another disk may have partitions of the same names.
+update_devices() {
+	disk=$(datadisk_system_disk) || return 1
+	mkdir -p "$root/dev/cairn"
+	for label in root-a root-b; do
+		part=$(datadisk_find "$disk" "$label") || return 1
+		ln -sfn "../$part" "$root/dev/cairn/$label"
+	done
+}
+
+# shellcheck source=overlay/usr/lib/cairn/update-network.sh
+. "$here/update-network.sh"
+# shellcheck source=overlay/usr/lib/cairn/update-words.sh
+. "$here/update-words.sh"
+# shellcheck source=overlay/usr/lib/cairn/update-conf.sh
+. "$here/update-conf.sh"
+
+# update_take_back: nothing is tried at the next restart. If that cannot be written, it is noted as
+# installed, and unchanged says so. It also says so if RAUC has begun to write over the version that
+# the owner could have gone back to (kept, its number). other, armed and version are those of
+# update_install.
+update_take_back() {
+	unchanged="Nothing has changed."
+	if [ -n "$kept" ] && ! slots was-good "$other"; then
+		unchanged="The version that runs is as it was; version $kept, which was kept to go back to,"
+		unchanged="$unchanged is gone."
+	fi
+	if [ "$armed" != "$other" ] || slots set-primary "$(slots get-current)"; then
+		rm -f "$update_state/trial" || :
+		return 0
+	fi
+	unchanged="But the boot partition cannot be written, so the next restart tries version"
+	unchanged="$unchanged $version."
+	update_armed
+}
+
+# update_install SOURCE ALLOW [BY_ITSELF]: has RAUC install a bundle, a file or an URL. ALLOW: words
+# of cairn-update-allowed. BY_ITSELF: nobody asked for it now, so a failure has to be remembered.
+# Prints what happens; returns 1 when it failed, with the reason in why, and in unchanged what that
+# means; busy is 1 if another one has the screen. Neither Ctrl-C nor a connection that ends stops
+# it; SIGTERM ends RAUC, and this in order.
+update_install() {
+	unchanged="Nothing has changed." busy=""
+	why=$(update_not_now)
+	[ -z "$why" ] || return 1
+	proxy=""
+	case $1 in
+	http://* | https://*) update_proxy "$1" || return 1 ;;
+	esac
+	if ! update_devices; then
+		why="the partitions of the two slots were not found on the system's disk"
+		return 1
+	fi
+	# The lock is gone with the last process that has it open, however that ends.
+	why="/run/cairn cannot be written"
+	touch "$root/run/cairn/update.lock" || return 1
+	exec 8>"$root/run/cairn/update.lock"
+	if ! flock -n 8; then
+		why="another update is being installed" busy=1
+		return 1
+	fi
+	trap '' HUP INT PIPE
+	trap : TERM
+	rm -f "$root/run/cairn/update.why" "$root/run/cairn/update.done"
+	# For the version that runs now, should the next one need other lines.
+	update_conf_next
+	if ! printf 'phase=writing\n' | update_lasting trial && [ -n "${3:-}" ]; then
+		why="the data partition cannot be written, so a failure would not be remembered"
+		return 1
+	fi
+	rm -f "$update_state/last"
+	update_note_failed
+	# One that was killed leaves it mounted, and RAUC opens no second one.
+	umount "$root/run/cairn/rauc/bundle" 2>/dev/null || :
+	other=$(update_other) kept=""
+	! slots was-good "$other" ||
+		kept=$(update_value "$root/boot/slot-$other/release" version)
+	update_say "An update is being written. The version that runs stays as it is;" \
+		"you may pull the plug."
+	{
+		CAIRN_UPDATE_ALLOW=$2 all_proxy=$proxy ALL_PROXY=$proxy no_proxy='' \
+			${CAIRN_RAUC:-rauc} install "$1" 2>&1 && : >"$root/run/cairn/update.done"
+	} | (umask 077 && tee "$root/run/cairn/update.log") || :
+	version=$(update_value "$root/boot/slot-$other/release" version)
+	armed=$(slots get-primary) || armed=""
+	if [ ! -e "$root/run/cairn/update.done" ] || [ "$armed" != "$other" ]; then
+		update_take_back
+		update_conf_failed
+		update_because "$(update_words "$root/run/cairn/update.log")"
+		found=$(head -n 1 "$root/run/cairn/update.why" 2>/dev/null | LC_ALL=C tr -c '\n -~' '?')
+		why=${found:-"$why"}
+		return 1
+	fi
+	update_conf_installed
+	update_armed
+	update_say "Version $version is installed and is tried at the next restart" \
+		"(node-update reboot); until it has proved itself, the old version stays."
+}
+
+# update_other: the slot that does not run
+update_other() {
+	case $(slots get-current) in
+	a) echo b ;;
+	*) echo a ;;
+	esac
+}

@@ -123,7 +123,7 @@ def commands_as_root() -> list[tuple[str, str]]:
     """Unit and command line of all that our units run as root."""
     found = []
     for unit in sorted([*UNITS.glob("*.service"), *UNITS.glob("*/*.conf")]):
-        text = unit.read_text()
+        text = unit.read_text().replace("\\\n", " ")
         user = re.search(r"(?m)^User=(.+)$", text)
         for line in re.findall(r"(?m)^Exec\w+=(.+)$", text):
             if not user or line.lstrip("-@:")[0] in "+!":

@@ -74,7 +74,8 @@ function socket(text, names) {
 function fault_of_int(name, value) {
 	if (value !~ /^(0|-?[1-9][0-9]*)$/ || length(value) > 12 || value + 0 < least[name] + 0 ||
 		value + 0 > largest[name] + 0)
-		return "takes a whole number from " least[name] " to " largest[name]
+		return "takes a whole number from " least[name] " to " largest[name] \
+			(name == "prune" || name == "dbcache" ? ", in MiB, without a unit" : "")
 	if (name == "prune" && value + 0 > 1 && value + 0 < 550)
 		return "takes 0 (keep all), 1 (by hand) or at least 550 (MiB)"
 	return ""

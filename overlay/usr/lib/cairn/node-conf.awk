@@ -272,12 +272,18 @@ function read_line(nr, line,    text, why) {
 	}
 	if (skipping) { reject(nr, line, "stands in an unknown section"); return }
 	if (text ~ /^-/) { reject(nr, line, "write the option without the leading hyphen"); return }
-	if (text !~ /=/) { reject(nr, line, "there is no '='; write option=value"); return }
+	if (text !~ /=/) {
+		reject(nr, line, text ~ /^(;|\/\/)/ ? "a comment begins with #" : \
+			"there is no '='; write option=value")
+		return
+	}
 	name = trim(substr(text, 1, index(text, "=") - 1))
 	value = trim(substr(text, index(text, "=") + 1))
 	if (name !~ /^[a-z0-9-]+$/) {
 		reject(nr, line, name ~ /^[a-z0-9]+\./ ? "write the option below its [section]" : \
-			"not an option's name")
+			name ~ /^(;|\/\/)/ ? "a comment begins with #" : \
+			(tolower(name) in kind) || (tolower(name) in own_keys) ? \
+			"write the option's name in small letters: " tolower(name) "=" : "not an option's name")
 		return
 	}
 	if (name in own_keys || name == "tor" || (name == "dns" && value !~ /^([01]|true|false)$/)) {

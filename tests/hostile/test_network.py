@@ -13,13 +13,17 @@ from lab.paths import ROOT
 from tests.hostile.rights import superuser
 
 NETWORKS = ROOT / "overlay/usr/lib/systemd/network"
+NODE_CONFIG = ROOT / "overlay/usr/bin/node-config"
 #: 52:54:00:12:34:56 as EUI-64 has it
 MAC = "5054:ff:fe12:3456"
 
 
-@pytest.mark.parametrize("fixed", ["", "Address=192.168.1.9/24"])
+@pytest.mark.parametrize("fixed", ["", "ip=192.168.1.9/24\n"])
 def test_no_address_carries_the_mac(tmp_path: Path, fixed: str) -> None:
-    """What the real systemd-networkd makes of a router's prefix, also beside a fixed address."""
+    """What the real systemd-networkd makes of a router's prefix, also beside a fixed address.
+
+    With that, DHCPv6 is not asked, although the router announces it: the question has a name.
+    """
     shutil.copytree(NETWORKS, tmp_path / "network")
     tmp_path.chmod(0o755)
     for path in (tmp_path / "network").glob("*.network"):
@@ -27,8 +31,11 @@ def test_no_address_carries_the_mac(tmp_path: Path, fixed: str) -> None:
     command = [*superuser(), "unshare", "--net", "--mount", str(ROOT / "tests/hostile/slaac.sh")]
     command.append(str(tmp_path / "network"))
     if fixed:
-        conf = tmp_path / "fixed"
-        conf.write_text(f"[Match]\nType=ether\nKind=veth\n\n[Network]\n{fixed}\n")
+        (tmp_path / "boot").mkdir()
+        (tmp_path / "boot/node.conf").write_text(fixed)
+        subprocess.run([str(NODE_CONFIG), "--root", str(tmp_path)], check=True, capture_output=True)
+        conf = tmp_path / "run/systemd/network/10-node-conf.network"
+        conf.write_text(conf.read_text().replace("Kind=!*", "Kind=veth"))
         command.append(str(conf))
     shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     addresses = re.findall(r"inet6 ([0-9a-f:]+)/64 scope (\w+) ?(temporary)?", shown)
@@ -38,6 +45,7 @@ def test_no_address_carries_the_mac(tmp_path: Path, fixed: str) -> None:
         ("link", ""),
     }
     assert MAC not in shown
+    assert ("DHCPv6 is asked" in shown) == (not fixed)
 
 
 def test_redirects_and_source_routes_are_off() -> None:

@@ -1,12 +1,13 @@
 #!/bin/sh
 # A network in which a router announces a prefix, and the real systemd-networkd with the
-# image's settings in it. For test_network.py; as root, below `unshare --net --mount`.
+# image's settings in it. For test_network.py; as root, below `unshare --net --mount --uts`.
 #
-# usage: slaac.sh NETWORK_DIR [FILE]
+# usage: slaac.sh NETWORK_DIR RUN_DIR
 #   NETWORK_DIR  stands in for /usr/lib/systemd/network
-#   FILE         becomes /run/systemd/network/10-node-conf.network
-# Output: the addresses of the port, whose MAC address is 52:54:00:12:34:56, and "DHCPv6 is asked" if
-# the node asks the router, which announces that it may
+#   RUN_DIR      its content is copied to /run/systemd/network
+# Output: the addresses of the port, whose MAC address is 52:54:00:12:34:56. The node's name is attic;
+# if it asks the router for DHCPv6, which that announces: "DHCPv6 is asked", and "by attic" if it says
+# so
 set -eu
 mount -t tmpfs tmpfs /run
 # Where /sys is read-only networkd does not wait for udev.
@@ -14,7 +15,8 @@ mount -t sysfs -o ro sysfs /sys
 mkdir -p /run/systemd/network /run/systemd/netif/links /run/systemd/netif/leases /run/netns
 chown -R systemd-network:systemd-network /run/systemd/netif
 mount --bind "$1" /usr/lib/systemd/network
-[ -z "${2-}" ] || cp "$2" /run/systemd/network/10-node-conf.network
+cp -R "$2/." /run/systemd/network/
+echo attic >/proc/sys/kernel/hostname
 ip link set lo up
 ip netns add router
 ip link add eth0 address 52:54:00:12:34:56 type veth peer name rt0
@@ -28,8 +30,7 @@ with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as asked:
     group = socket.inet_pton(socket.AF_INET6, "ff02::1:2")
     port = struct.pack("@I", socket.if_nametoindex("rt0"))
     asked.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, group + port)
-    asked.recv(1500)
-    print("DHCPv6 is asked", flush=True)
+    print("DHCPv6 is asked" + " by attic" * (b"attic" in asked.recv(1500)), flush=True)
 ' &
 server=$!
 /usr/lib/systemd/systemd-networkd >/run/networkd.log 2>&1 &

@@ -5,9 +5,8 @@
 # usage: slaac.sh NETWORK_DIR RUN_DIR
 #   NETWORK_DIR  stands in for /usr/lib/systemd/network
 #   RUN_DIR      its content is copied to /run/systemd/network
-# Output: the addresses of the port, whose MAC address is 52:54:00:12:34:56. The node's name is attic;
-# if it asks the router for DHCPv6, which that announces: "DHCPv6 is asked", and "by attic" if it says
-# so
+# Output: the addresses of the port, whose MAC address is 52:54:00:12:34:56; and "DHCPv6 is asked"
+# if the node asks the router, which announces that it may, with "by attic" if it tells its name
 set -eu
 mount -t tmpfs tmpfs /run
 # Where /sys is read-only networkd does not wait for udev.

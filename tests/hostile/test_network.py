@@ -13,23 +13,35 @@ from lab.paths import ROOT
 from tests.hostile.rights import superuser
 
 NETWORKS = ROOT / "overlay/usr/lib/systemd/network"
+NODE_CONFIG = ROOT / "overlay/usr/bin/node-config"
 #: 52:54:00:12:34:56 as EUI-64 has it
 MAC = "5054:ff:fe12:3456"
 
 
-@pytest.mark.parametrize("fixed", ["", "Address=192.168.1.9/24"])
-def test_no_address_carries_the_mac(tmp_path: Path, fixed: str) -> None:
-    """What the real systemd-networkd makes of a router's prefix, also beside a fixed address."""
+@pytest.mark.parametrize(
+    ("lines", "asks"),
+    [
+        ("", "DHCPv6 is asked by attic"),
+        ("mdns=0\n", "DHCPv6 is asked"),
+        ("ip=192.168.1.9/24\n", ""),
+    ],
+)
+def test_addresses_and_dhcp(tmp_path: Path, lines: str, asks: str) -> None:
+    """What the real systemd-networkd makes of a router's prefix: no address carries the MAC.
+
+    The name is told to a DHCP server only where mDNS tells it, too, and with ip= none is asked.
+    """
     shutil.copytree(NETWORKS, tmp_path / "network")
     tmp_path.chmod(0o755)
-    for path in (tmp_path / "network").glob("*.network"):
+    (tmp_path / "boot").mkdir()
+    (tmp_path / "boot/node.conf").write_text(f"maxconnections=20\n{lines}")
+    subprocess.run([str(NODE_CONFIG), "--root", str(tmp_path)], check=True, capture_output=True)
+    run = tmp_path / "run/systemd/network"
+    run.mkdir(exist_ok=True)
+    for path in (*(tmp_path / "network").glob("*.network"), *run.glob("*.network")):
         path.write_text(path.read_text().replace("Kind=!*", "Kind=veth"))
-    command = [*superuser(), "unshare", "--net", "--mount", str(ROOT / "tests/hostile/slaac.sh")]
-    command.append(str(tmp_path / "network"))
-    if fixed:
-        conf = tmp_path / "fixed"
-        conf.write_text(f"[Match]\nType=ether\nKind=veth\n\n[Network]\n{fixed}\n")
-        command.append(str(conf))
+    command = [*superuser(), "unshare", "--net", "--mount", "--uts"]
+    command += [str(ROOT / "tests/hostile/slaac.sh"), str(tmp_path / "network"), str(run)]
     shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     addresses = re.findall(r"inet6 ([0-9a-f:]+)/64 scope (\w+) ?(temporary)?", shown)
     assert {(scope, temporary) for _, scope, temporary in addresses} == {
@@ -38,6 +50,9 @@ def test_no_address_carries_the_mac(tmp_path: Path, fixed: str) -> None:
         ("link", ""),
     }
     assert MAC not in shown
+    assert [line for line in shown.splitlines() if line.startswith("DHCP")] == (
+        [asks] if asks else []
+    )
 
 
 def test_redirects_and_source_routes_are_off() -> None:

@@ -98,6 +98,9 @@ SPEAKERS = (
     *("bin/node-update", "lib/cairn/cairn-trial", "lib/cairn/cairn-update", "lib/cairn/update.sh"),
     *("lib/cairn/filters.sh", "lib/cairn/prune-target.sh"),
     *("lib/cairn/recovery.sh", "lib/cairn/verdict.tsv"),
+    *("lib/cairn/cairn-health-advice.sh", "lib/cairn/cairn-status-warnings.sh"),
+    *("lib/cairn/cairn-status-bitcoind.awk", "lib/cairn/datadisk.awk"),
+    "lib/cairn/datadisk-move.sh",
 )
 #: A sentence in quotes, or of the table.
 SENTENCE = re.compile(r"""(?:"(?:! )?|^say\t[^\t]+\t)((?:[A-Z]|bitcoind |node\.conf )[^"\n]*)""")

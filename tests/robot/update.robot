@@ -108,6 +108,14 @@ A Server That Falls Silent Leaves The Old Version
     Serve Updates    ${UPDATE_PORT}    manner=silent
     Is Refused    ${URL}/${file}    Nothing has changed    timeout=900
 
+A Server That Never Answers Leaves The Old Version
+    [Documentation]    It takes the connection, and that is all: six tries of a minute each
+    ...    (patches/rauc/0004).
+    [Tags]    long
+    ${file}=    Make Update    ${NEW}
+    Serve Updates    ${UPDATE_PORT}    manner=mute
+    Is Refused    ${URL}/${file}    Nothing has changed    timeout=900
+
 A Full Disk Does Not Keep An Update Away
     [Documentation]    It needs no room there. The node itself does, when it starts.
     ${file}=    Make Update    8.0.0

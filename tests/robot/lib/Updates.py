@@ -40,11 +40,12 @@ OLD_ENOUGH = "4000.00 8000.00"
 class Server(http.server.SimpleHTTPRequestHandler):
     """Files with ranges, as RAUC asks for them; whole, slowly, or half of a file's bytes.
 
-    Half: connections end from then on. Silent: they stay, and nothing comes any more.
+    Half: connections end from then on. Silent: they stay, and nothing comes any more. Mute: they
+    stay, and nothing ever comes.
     """
 
     def __init__(self, *args: object, sent: list[int], manner: str = "", **words: object) -> None:
-        """``manner``: "", slow (500 kB a second), half or silent. ``sent``: bytes so far."""
+        """``manner``: "", slow (500 kB a second), half, silent or mute. ``sent``: bytes so far."""
         self.manner = manner
         self.sent = sent
         super().__init__(*args, **words)  # type: ignore[arg-type]
@@ -54,6 +55,9 @@ class Server(http.server.SimpleHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """A file, or the part that is asked for."""
+        if self.manner == "mute":
+            time.sleep(SILENCE)
+            return
         path = Path(self.translate_path(self.path))
         if not path.is_file():
             self.send_error(404)
@@ -219,7 +223,7 @@ class Updates:
         """Serves all bundles by HTTP on this port of 127.0.0.1, for a guest with such a feeder.
 
         ``manner``: "" (default), slow (500 kB a second), half (connections end when half of a file
-        was sent) or silent (they stay then, and nothing comes any more).
+        was sent), silent (they stay then, and nothing comes any more) or mute (nothing ever comes).
 
         Example:
         | Serve Updates    18656    manner=half

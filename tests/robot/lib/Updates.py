@@ -273,6 +273,8 @@ class Updates:
     def node_has_been_up_for_an_hour(self) -> None:
         """The guest's scripts believe that the machine was started long ago, until it restarts.
 
+        Those of a unit with ProtectProc= do not: it has a /proc of its own.
+
         Example:
         | Node Has Been Up For An Hour
         """
@@ -308,7 +310,7 @@ class Updates:
             argument = log.rpartition(RESTART)[2].partition("'")[0] if RESTART in log else ""
             firmware = PiFirmware(updates.boot_files(machine.image, FOLDER / "boot"))
             firmware.restart(argument)
-            slot = firmware.boot().root[-1]
+            slot = firmware.boot().slot
             options = machine.options
             if "--slot" in options:
                 del options[options.index("--slot") : options.index("--slot") + 2]

@@ -1436,6 +1436,12 @@ def test_stick(node: UpdateNode) -> None:
     assert node.run("cairn-update", "--stick") == ""
     assert node.slots("get-primary") == "b"
     assert node.screen().startswith("Version 2.0.0 is in use now.")
+    # As for who builds without raising the version, and waits for the node to take it.
+    node.cut()
+    assert "has version 2.0.0, which runs already" in " ".join(
+        node.run("cairn-update", "--stick").split()
+    )
+    assert node.run("cairn-update", "--stick") == ""
 
 
 def test_stick_whose_version_did_not_stay(node: UpdateNode) -> None:
@@ -1517,7 +1523,16 @@ def test_stick_waits_until_it_can_be(pi: UpdateNode) -> None:
 def test_stick_of_others(pi: UpdateNode) -> None:
     """Another board's, an older version, links, and files that are no bundles."""
     plug(pi, "2.0.0", board="x86_64")
-    assert pi.run("cairn-update", "--stick") == ""
+    assert "none that is whole and signed for this node (board rpi5)" in " ".join(
+        pi.run("cairn-update", "--stick").split()
+    )
+    assert "no file that is whole" in pi.run("node-update", "check")
+    plug(pi, "2.0.0")
+    pi.run("cairn-update", "--stick")
+    plug(pi, "2.0.0", board="x86_64")
+    pi.cut()
+    pi.run("cairn-update", "--stick")
+    assert not (pi.path / "var/lib/cairn/update/stick").exists(), "that offer is forgotten"
     plug(pi, "0.9")
     assert "not installed by itself" in " ".join(pi.run("cairn-update", "--stick").split())
     plug(pi, "2.0.0")
@@ -1525,6 +1540,9 @@ def test_stick_of_others(pi: UpdateNode) -> None:
     (pi.path / "stick/cairn-x.raucb").symlink_to("x.bin")
     pi.write("stick/cairn-y.raucb", "/nowhere\n")
     assert pi.run("cairn-update", "--stick").count("Version") == 0
+    (pi.path / "stick/cairn-y.raucb").unlink()
+    pi.cut()
+    assert pi.run("cairn-update", "--stick") == ""
 
 
 # -- power cuts -----------------------------------------------------------------------------

@@ -92,6 +92,25 @@ def test_nothing_to_reboot_into(node: UpdateNode) -> None:
     assert "no version to go back to" in node.run("node-update", "rollback", status=1)
 
 
+def test_no_rollback_to_what_was_never_tried(node: UpdateNode) -> None:
+    """A version that waits for its restart is newer, and not one to go back to."""
+    install(node, "--no-reboot")
+    assert "no version to go back to" in node.run("node-update", "rollback", status=1)
+
+
+def test_no_rollback_while_an_update_is_written(pi: UpdateNode) -> None:
+    """It would restart in the middle, or arm what is about to be written over."""
+    on_trial(pi)
+    pi.trial()
+    bundle = pi.bundle("3.0.0")
+    (bundle / "slow").touch()
+    with begun(pi, pi.file(bundle)) as first:
+        assert "another update is being installed" in pi.run("node-update", "rollback", status=1)
+        (pi.path / "go").touch()
+        said = first.communicate(timeout=60)[0]
+    assert pi.restarted(said).version == "3.0.0"
+
+
 @pytest.mark.parametrize(
     ("words", "status", "sentence"),
     [

@@ -185,6 +185,17 @@ update_take_back() {
 	update_armed
 }
 
+# update_lock: keeps other updates and rollbacks out; fails with a sentence in why, and busy is 1 if
+# there is one. The lock is gone with the last process that has it open, however that ends.
+update_lock() {
+	why="/run/cairn cannot be written"
+	touch "$root/run/cairn/update.lock" || return 1
+	exec 8>"$root/run/cairn/update.lock"
+	flock -n 8 && return 0
+	why="another update is being installed" busy=1
+	return 1
+}
+
 # update_install SOURCE ALLOW [BY_ITSELF]: has RAUC install a bundle, a file or an URL. ALLOW: words
 # of cairn-update-allowed. BY_ITSELF: nobody asked for it now, so a failure has to be remembered.
 # Prints what happens; returns 1 when it failed, with the reason in why, and in unchanged what that
@@ -202,14 +213,7 @@ update_install() {
 		why="the partitions of the two slots were not found on the system's disk"
 		return 1
 	fi
-	# The lock is gone with the last process that has it open, however that ends.
-	why="/run/cairn cannot be written"
-	touch "$root/run/cairn/update.lock" || return 1
-	exec 8>"$root/run/cairn/update.lock"
-	if ! flock -n 8; then
-		why="another update is being installed" busy=1
-		return 1
-	fi
+	update_lock || return 1
 	trap '' HUP INT PIPE
 	trap : TERM
 	rm -f "$root/run/cairn/update.why" "$root/run/cairn/update.done"

@@ -444,6 +444,21 @@ def test_partitions_of_another_disk(pi: UpdateNode) -> None:
     assert "were not found on the system's disk" in install(pi, status=1)
 
 
+def test_boot_partition_of_another_disk(node: UpdateNode) -> None:
+    """Another node's card in a reader: its slots are not written over, nor given up."""
+    on_trial(node)
+    node.trial()
+    files = {path: path.stat().st_mtime_ns for path in node.boot_folder.rglob("*")}
+    (node.path / "sys/devices/sdz/sdz1").mkdir(parents=True)
+    (node.path / "sys/dev/block/8:1").symlink_to(node.path / "sys/devices/sdz/sdz1")
+    text = node.read("proc/self/mountinfo")
+    node.write("proc/self/mountinfo", text.replace("179:1 / /boot", "8:1 / /boot"))
+    said = install(node, node.file(node.bundle("3.0.0")), status=1)
+    assert "unplug a disk that was another node's" in said
+    assert "unplug a disk" in node.run("node-update", "rollback", status=1)
+    assert files == {path: path.stat().st_mtime_ns for path in node.boot_folder.rglob("*")}
+
+
 # -- the network -------------------------------------------------------------------------
 
 URL = "https://example.org/cairn/"

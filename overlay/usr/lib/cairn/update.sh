@@ -149,9 +149,16 @@ update_not_now() {
 }
 
 # update_devices: the names of the slots' partitions for RAUC, on the disk that the system runs
-# from: another disk may have partitions of the same names.
+# from: another disk may have partitions of the same names. Fails with a sentence in why, also if
+# /boot is another disk's, whose slots would be changed then.
 update_devices() {
+	why="the partitions of the two slots were not found on the system's disk"
 	disk=$(datadisk_system_disk) || return 1
+	if ! datadisk_is_on "$disk" /boot; then
+		why="the boot partition that is mounted is not on the disk of the root file system;"
+		why="$why unplug a disk that was another node's, and restart"
+		return 1
+	fi
 	mkdir -p "$root/dev/cairn"
 	for label in root-a root-b; do
 		part=$(datadisk_find "$disk" "$label") || return 1
@@ -209,10 +216,7 @@ update_install() {
 	case $1 in
 	http://* | https://*) update_proxy "$1" || return 1 ;;
 	esac
-	if ! update_devices; then
-		why="the partitions of the two slots were not found on the system's disk"
-		return 1
-	fi
+	update_devices || return 1
 	update_lock || return 1
 	trap '' HUP INT PIPE
 	trap : TERM

@@ -72,6 +72,11 @@ class Boot:
         words = [word for word in self.command_line.split() if word.startswith("root=")]
         return words[-1].removeprefix("root=PARTLABEL=") if words else ""
 
+    @property
+    def slot(self) -> str:
+        """The letter of the slot whose kernel it is, whatever its command line says."""
+        return self.prefix.removeprefix("slot-").removesuffix("/")
+
 
 class PiFirmware:
     """A board with its boot partition in a folder. Names on FAT have no case."""

@@ -22,6 +22,11 @@ COMMANDS = {"unit": "/bin/false", "hang": "/bin/sh -c 'kill -SEGV 1'"}
 BROKEN_UNIT = "[Service]\nType=oneshot\nExecStart={}\n"
 #: What a trial has in a test, in seconds, for what owners' nodes have half an hour for
 SHORT_TRIAL = "[Service]\nEnvironment=CAIRN_TRIAL_TIME={0} CAIRN_TRIAL_LONGEST={0}\n"
+#: In bitcoind's place. node-config asks for its options while the machine starts, and is answered.
+MUTE = """#!/bin/sh
+case "$*" in *-help-debug*) exec /usr/bin/bitcoind.real "$@" ;; esac
+exec sleep 1000000
+"""
 #: What the kernel's command line gets at its end
 WORDS = {"panic": "init=/nowhere", "disk": "root=PARTLABEL=nowhere"}
 #: How a version may be broken
@@ -68,7 +73,10 @@ def breaks(root: Path, way: str, seconds: int) -> None:
         wants.mkdir(exist_ok=True)
         (wants / "broken.service").symlink_to("../broken.service")
     elif way == "bitcoind":
-        (root / "usr/bin/bitcoind").write_text("#!/bin/sh\nexec sleep 1000000\n")
+        daemon = root / "usr/bin/bitcoind"
+        daemon.rename(daemon.with_name("bitcoind.real"))
+        daemon.write_text(MUTE)
+        daemon.chmod(0o755)
 
 
 def make(

@@ -85,23 +85,39 @@ def test_a_bundle_can_be_signed(repo: Path, tmp_path: Path) -> None:
     assert done.stdout == data.read_bytes()
 
 
-@pytest.mark.parametrize("fault", ["missing", "empty", "another"])
-def test_damaged_keys_are_made_anew(repo: Path, fault: str) -> None:
-    """As a whole, because a key and a certificate that do not belong together are of no use."""
+@pytest.mark.parametrize(
+    ("fault", "anew"),
+    [("missing", "dev-bundle"), ("swapped", "dev-bundle"), ("empty", "dev-sums"), ("another", "")],
+)
+def test_damaged_keys_are_made_anew(repo: Path, fault: str, anew: str) -> None:
+    """The authority stays as long as it is whole: nodes take bundles of no other one."""
     keys = made(repo)
     old = {name: (keys / name).read_bytes() for name in FILES}
     if fault == "missing":
         (keys / "dev-bundle.key").unlink()
+    elif fault == "swapped":
+        shutil.copy(keys / "dev-ca.key", keys / "dev-bundle.key")
     elif fault == "empty":
         (keys / "dev-sums").write_text("")
     else:
         authority(keys / "dev-ca.pem", name="Another")
         (keys / "dev-ca.pem.key").unlink()
     done = captured(str(repo / "support/dev-keys"))
-    assert done.returncode == 0
-    assert "until they are flashed anew" in done.stderr
-    assert all((keys / name).read_bytes() != old[name] for name in FILES)
-    assert captured(str(repo / "support/dev-keys")).stderr == ""
+    assert done.returncode == 0, done.stderr
+    now = {name: (keys / name).read_bytes() for name in FILES}
+    if anew:
+        assert "flashed anew" not in done.stderr
+        assert {name for name in FILES if now[name] != old[name]} == {
+            name for name in FILES if name.startswith(anew)
+        }
+        assert not (repo / "out/keys.1").exists()
+    else:
+        assert "until they are flashed anew. The old keys are in out/keys.1" in done.stderr
+        kept = repo / "out/keys.1"
+        assert (kept / "dev-ca.key").read_bytes() == old["dev-ca.key"]
+        assert all(now[name] != old[name] for name in FILES if "sums" not in name)
+    (keys / "dev-ca.key").unlink()
+    assert captured(str(repo / "support/dev-keys")).stderr == "", "it has nothing to sign"
 
 
 def test_no_keys_without_openssl(repo: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import os
 import re
 import sys
 from collections import defaultdict
@@ -11,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from lab import paths
+from lab import paths, updates
 from lab.machine import Machine
 from lab.paths import ROOT
 from lab.serial_log import POWER_ON
 from tests.run import tracked
+from tests.shared.commands import captured, program
 from tests.style_checks import python_files
 
 #: Apart, so that this file has no part in what it looks for.
@@ -74,6 +76,19 @@ def test_console_since_the_last_power_on(tmp_path: Path) -> None:
     assert machine.serial_log() == "\nFailed to start\n"
     with pytest.raises(AssertionError, match="no machine runs"):
         machine.wait(0)
+
+
+def test_daemon_that_does_not_answer(tmp_path: Path) -> None:
+    """It tells its options, or the boot would end there, and does nothing else."""
+    daemon = program(tmp_path / "usr/bin/bitcoind", 'echo "options of $0"')
+    (tmp_path / updates.UNITS).mkdir(parents=True)
+    updates.breaks(tmp_path, "bitcoind", 300)
+    text = daemon.read_text().replace("/usr/bin/", f"{tmp_path}/usr/bin/")
+    mute = program(tmp_path / "mute", text.replace("sleep 1000000", "echo mute"))
+    said = captured(str(mute), "-datadir=/x", "-help-debug").stdout
+    assert said == f"options of {daemon}.real\n"
+    assert captured(str(mute), "-datadir=/var/lib/bitcoind").stdout == "mute\n"
+    assert os.access(daemon, os.X_OK)
 
 
 def test_no_folder_takes_from_one_that_takes_from_it() -> None:

@@ -155,6 +155,7 @@ def test_nothing_secret_is_shown(tmp_path: Path) -> None:
         "node-conf": 'node.conf line 3: "rpcpassword=hunter2": not for node.conf.\nhunter2\n',
         "bitcoind": "A wallet is damaged (last: hunter2); scp /var/lib/bitcoind/hunter2/x .\n",
         "wallet": "user hunter2\n",
+        "update": "Version 2 is there: node-update install http://hunter2.onion/c installs it\n",
     }.items():
         file = tmp_path / f"run/cairn/{name}.report"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -162,6 +163,7 @@ def test_nothing_secret_is_shown(tmp_path: Path) -> None:
     folder = collected(tmp_path, "tip")
     assert not [path for path in folder.iterdir() if "hunter2" in path.read_text()]
     assert "Line 3 of node.conf cannot be used" in (folder / "index.html").read_text()
+    assert "node-update install URL installs it" in (folder / "index.html").read_text()
     assert "192.0.2.1" not in (folder / "status.json").read_text()
 
 

@@ -33,9 +33,15 @@ def test_ordinary_boot(firmware: PiFirmware) -> None:
     assert boot.tree == b"bcm2712-rpi-5-b.dtb of a"
     assert boot.overlay == b"overlays/bcm2712d0.dtbo of a"
     assert boot.command_line == "root=PARTLABEL=root-a ro"
-    assert boot.root == "root-a"
+    assert (boot.root, boot.slot) == ("root-a", "a")
     first = PiFirmware(firmware.folder, "C1").boot()
     assert (first.tree, first.overlay) == (boot.tree, b"")
+
+
+def test_slot_of_another_root(firmware: PiFirmware) -> None:
+    """QEMU is told whose kernel to start, also where that is to mount something else."""
+    (firmware.folder / "slot-a/cmdline.txt").write_text("root=PARTLABEL=root-a root=/nowhere\n")
+    assert firmware.boot().slot == "a"
 
 
 def test_overlay_of_the_slot(firmware: PiFirmware) -> None:

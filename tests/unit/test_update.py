@@ -92,6 +92,25 @@ def test_nothing_to_reboot_into(node: UpdateNode) -> None:
     assert "no version to go back to" in node.run("node-update", "rollback", status=1)
 
 
+def test_no_rollback_to_what_was_never_tried(node: UpdateNode) -> None:
+    """A version that waits for its restart is newer, and not one to go back to."""
+    install(node, "--no-reboot")
+    assert "no version to go back to" in node.run("node-update", "rollback", status=1)
+
+
+def test_no_rollback_while_an_update_is_written(pi: UpdateNode) -> None:
+    """It would restart in the middle, or arm what is about to be written over."""
+    on_trial(pi)
+    pi.trial()
+    bundle = pi.bundle("3.0.0")
+    (bundle / "slow").touch()
+    with begun(pi, pi.file(bundle)) as first:
+        assert "another update is being installed" in pi.run("node-update", "rollback", status=1)
+        (pi.path / "go").touch()
+        said = first.communicate(timeout=60)[0]
+    assert pi.restarted(said).version == "3.0.0"
+
+
 @pytest.mark.parametrize(
     ("words", "status", "sentence"),
     [
@@ -423,6 +442,21 @@ def test_partitions_of_another_disk(pi: UpdateNode) -> None:
     assert (pi.path / "dev/cairn/root-b").readlink() == Path("../mmcblk0p3")
     pi.write("sys/devices/mmcblk0/mmcblk0p3/uevent", "PARTNAME=other\n")
     assert "were not found on the system's disk" in install(pi, status=1)
+
+
+def test_boot_partition_of_another_disk(node: UpdateNode) -> None:
+    """Another node's card in a reader: its slots are not written over, nor given up."""
+    on_trial(node)
+    node.trial()
+    files = {path: path.stat().st_mtime_ns for path in node.boot_folder.rglob("*")}
+    (node.path / "sys/devices/sdz/sdz1").mkdir(parents=True)
+    (node.path / "sys/dev/block/8:1").symlink_to(node.path / "sys/devices/sdz/sdz1")
+    text = node.read("proc/self/mountinfo")
+    node.write("proc/self/mountinfo", text.replace("179:1 / /boot", "8:1 / /boot"))
+    said = install(node, node.file(node.bundle("3.0.0")), status=1)
+    assert "unplug a disk that was another node's" in said
+    assert "unplug a disk" in node.run("node-update", "rollback", status=1)
+    assert files == {path: path.stat().st_mtime_ns for path in node.boot_folder.rglob("*")}
 
 
 # -- the network -------------------------------------------------------------------------
@@ -1436,6 +1470,12 @@ def test_stick(node: UpdateNode) -> None:
     assert node.run("cairn-update", "--stick") == ""
     assert node.slots("get-primary") == "b"
     assert node.screen().startswith("Version 2.0.0 is in use now.")
+    # As for who builds without raising the version, and waits for the node to take it.
+    node.cut()
+    assert "has version 2.0.0, which runs already" in " ".join(
+        node.run("cairn-update", "--stick").split()
+    )
+    assert node.run("cairn-update", "--stick") == ""
 
 
 def test_stick_whose_version_did_not_stay(node: UpdateNode) -> None:
@@ -1517,7 +1557,16 @@ def test_stick_waits_until_it_can_be(pi: UpdateNode) -> None:
 def test_stick_of_others(pi: UpdateNode) -> None:
     """Another board's, an older version, links, and files that are no bundles."""
     plug(pi, "2.0.0", board="x86_64")
-    assert pi.run("cairn-update", "--stick") == ""
+    assert "none that is whole and signed for this node (board rpi5)" in " ".join(
+        pi.run("cairn-update", "--stick").split()
+    )
+    assert "no file that is whole" in pi.run("node-update", "check")
+    plug(pi, "2.0.0")
+    pi.run("cairn-update", "--stick")
+    plug(pi, "2.0.0", board="x86_64")
+    pi.cut()
+    pi.run("cairn-update", "--stick")
+    assert not (pi.path / "var/lib/cairn/update/stick").exists(), "that offer is forgotten"
     plug(pi, "0.9")
     assert "not installed by itself" in " ".join(pi.run("cairn-update", "--stick").split())
     plug(pi, "2.0.0")
@@ -1525,6 +1574,9 @@ def test_stick_of_others(pi: UpdateNode) -> None:
     (pi.path / "stick/cairn-x.raucb").symlink_to("x.bin")
     pi.write("stick/cairn-y.raucb", "/nowhere\n")
     assert pi.run("cairn-update", "--stick").count("Version") == 0
+    (pi.path / "stick/cairn-y.raucb").unlink()
+    pi.cut()
+    assert pi.run("cairn-update", "--stick") == ""
 
 
 # -- power cuts -----------------------------------------------------------------------------

@@ -40,11 +40,12 @@ OLD_ENOUGH = "4000.00 8000.00"
 class Server(http.server.SimpleHTTPRequestHandler):
     """Files with ranges, as RAUC asks for them; whole, slowly, or half of a file's bytes.
 
-    Half: connections end from then on. Silent: they stay, and nothing comes any more.
+    Half: connections end from then on. Silent: they stay, and nothing comes any more. Mute: they
+    stay, and nothing ever comes.
     """
 
     def __init__(self, *args: object, sent: list[int], manner: str = "", **words: object) -> None:
-        """``manner``: "", slow (500 kB a second), half or silent. ``sent``: bytes so far."""
+        """``manner``: "", slow (500 kB a second), half, silent or mute. ``sent``: bytes so far."""
         self.manner = manner
         self.sent = sent
         super().__init__(*args, **words)  # type: ignore[arg-type]
@@ -54,6 +55,9 @@ class Server(http.server.SimpleHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """A file, or the part that is asked for."""
+        if self.manner == "mute":
+            time.sleep(SILENCE)
+            return
         path = Path(self.translate_path(self.path))
         if not path.is_file():
             self.send_error(404)
@@ -219,7 +223,7 @@ class Updates:
         """Serves all bundles by HTTP on this port of 127.0.0.1, for a guest with such a feeder.
 
         ``manner``: "" (default), slow (500 kB a second), half (connections end when half of a file
-        was sent) or silent (they stay then, and nothing comes any more).
+        was sent), silent (they stay then, and nothing comes any more) or mute (nothing ever comes).
 
         Example:
         | Serve Updates    18656    manner=half
@@ -269,6 +273,8 @@ class Updates:
     def node_has_been_up_for_an_hour(self) -> None:
         """The guest's scripts believe that the machine was started long ago, until it restarts.
 
+        Those of a unit with ProtectProc= do not: it has a /proc of its own.
+
         Example:
         | Node Has Been Up For An Hour
         """
@@ -304,7 +310,7 @@ class Updates:
             argument = log.rpartition(RESTART)[2].partition("'")[0] if RESTART in log else ""
             firmware = PiFirmware(updates.boot_files(machine.image, FOLDER / "boot"))
             firmware.restart(argument)
-            slot = firmware.boot().root[-1]
+            slot = firmware.boot().slot
             options = machine.options
             if "--slot" in options:
                 del options[options.index("--slot") : options.index("--slot") + 2]

@@ -57,8 +57,8 @@ reports() {
 		bitcoind)
 			awk -f "$here/cairn-status-bitcoind.awk" "$here/verdict.tsv" "$report"
 			;;
-		# The name of a wallet may be in why bitcoind is held back.
-		update) sed -n -e '/held back/d' -e '/^Version /p' \
+		# The name of a wallet may be in why bitcoind is held back. updateurl= is a line of node.conf.
+		update) sed -n -e '/held back/d' -e 's|https\{0,1\}://[^ ]*|URL|g' -e '/^Version /p' \
 			-e '/^The USB stick has /p' "$report" ;;
 		# Only that the screen shows a password: the rest is for who sees the screen.
 		wallet)

@@ -149,9 +149,16 @@ update_not_now() {
 }
 
 # update_devices: the names of the slots' partitions for RAUC, on the disk that the system runs
-# from: another disk may have partitions of the same names.
+# from: another disk may have partitions of the same names. Fails with a sentence in why, also if
+# /boot is another disk's, whose slots would be changed then.
 update_devices() {
+	why="the partitions of the two slots were not found on the system's disk"
 	disk=$(datadisk_system_disk) || return 1
+	if ! datadisk_is_on "$disk" /boot; then
+		why="the boot partition that is mounted is not on the disk of the root file system;"
+		why="$why unplug a disk that was another node's, and restart"
+		return 1
+	fi
 	mkdir -p "$root/dev/cairn"
 	for label in root-a root-b; do
 		part=$(datadisk_find "$disk" "$label") || return 1
@@ -185,6 +192,17 @@ update_take_back() {
 	update_armed
 }
 
+# update_lock: keeps other updates and rollbacks out; fails with a sentence in why, and busy is 1 if
+# there is one. The lock is gone with the last process that has it open, however that ends.
+update_lock() {
+	why="/run/cairn cannot be written"
+	touch "$root/run/cairn/update.lock" || return 1
+	exec 8>"$root/run/cairn/update.lock"
+	flock -n 8 && return 0
+	why="another update is being installed" busy=1
+	return 1
+}
+
 # update_install SOURCE ALLOW [BY_ITSELF]: has RAUC install a bundle, a file or an URL. ALLOW: words
 # of cairn-update-allowed. BY_ITSELF: nobody asked for it now, so a failure has to be remembered.
 # Prints what happens; returns 1 when it failed, with the reason in why, and in unchanged what that
@@ -198,18 +216,8 @@ update_install() {
 	case $1 in
 	http://* | https://*) update_proxy "$1" || return 1 ;;
 	esac
-	if ! update_devices; then
-		why="the partitions of the two slots were not found on the system's disk"
-		return 1
-	fi
-	# The lock is gone with the last process that has it open, however that ends.
-	why="/run/cairn cannot be written"
-	touch "$root/run/cairn/update.lock" || return 1
-	exec 8>"$root/run/cairn/update.lock"
-	if ! flock -n 8; then
-		why="another update is being installed" busy=1
-		return 1
-	fi
+	update_devices || return 1
+	update_lock || return 1
 	trap '' HUP INT PIPE
 	trap : TERM
 	rm -f "$root/run/cairn/update.why" "$root/run/cairn/update.done"

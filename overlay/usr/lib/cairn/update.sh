@@ -21,9 +21,7 @@ update_value() {
 update_version() { cairn_version "$root"; }
 
 # update_board: the name of the board that this image is for
-update_board() {
-	sed -n 's/^VARIANT_ID="\{0,1\}\([^"]*\)"\{0,1\}$/\1/p' "$root/usr/lib/os-release" | head -n 1
-}
+update_board() { os_release "$root" VARIANT_ID; }
 
 # update_compare A B: prints older, same or newer, as A is to B. Parts are between . and -; a word
 # counts less than nothing (1.0-rc1 is older than 1.0), numbers by their value.

@@ -10,10 +10,8 @@ slots() { "$here/cairn-boot-slot" ${root:+--root "$root"} "$@"; }
 # shellcheck source=overlay/usr/lib/cairn/database-engine.sh
 . "$here/database-engine.sh"
 
-# update_value FILE KEY: of a file of KEY=VALUE lines; a value has letters, digits and .+~-
-update_value() {
-	sed -n "s/^$2=\([0-9A-Za-z.+~-]\{1,64\}\)\$/\1/p" "$1" 2>/dev/null | head -n 1
-}
+# shellcheck source=overlay/usr/lib/cairn/slot-files.sh
+. "$here/slot-files.sh"
 
 # update_version: what runs; the same as on the screen
 # shellcheck source=overlay/usr/lib/cairn/cairn-version.sh

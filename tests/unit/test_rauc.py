@@ -18,7 +18,7 @@ import pytest
 
 from lab.paths import ROOT
 from tests.shared.commands import captured, program
-from tests.shared.update_node import FILES
+from tests.shared.update_node import BOARDS, FILES
 
 STAGE = ROOT / "tests/shared/rauc_stage.sh"
 NEEDS = ("rauc", "mksquashfs", "openssl", "unshare", "dbus-run-session", "losetup")
@@ -165,14 +165,13 @@ def stage(request: pytest.FixtureRequest, tmp_path: Path, signer: dict[str, str]
     shutil.copy(signer["CAIRN_KEYRING"], folder / "keyring.pem")
     shutil.copy(ROOT / "overlay/usr/share/cairn/data-format", folder)
     (folder / "board").write_text(board)
+    (folder / "boot-backend").write_text(f"{BOARDS[board]}\n")
     (folder / "cmdline").write_text("root=PARTLABEL=root-a rauc.slot=a quiet\n")
     (folder / "os-release").write_text(f"IMAGE_VERSION=1.0.0\nVARIANT_ID={board}\n")
     if board == "rpi5":
-        (folder / "boot-backend").write_text("tryboot\n")
         shutil.copy(ROOT / "board/rpi5/config.txt", folder / "boot")
         (folder / "boot/slot-a/good").touch()
     else:
-        (folder / "boot-backend").write_text("systemd-boot\n")
         entries = folder / "boot/loader/entries"
         entries.mkdir(parents=True)
         (entries / "cairn-a.conf").write_text("title Cairn\nversion 1\nlinux /slot-a/linux\n")

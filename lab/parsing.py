@@ -35,13 +35,19 @@ def listening_sockets(protocol: str, table: str) -> list[str]:
     return sorted(found)
 
 
-def partition_offset(sfdisk_json: str, name: str) -> int:
-    """Byte offset of the partition called `name` in `sfdisk --json`'s answer."""
+def partition_span(sfdisk_json: str, name: str) -> tuple[int, int]:
+    """Byte offset and size of the partition called `name` in `sfdisk --json`'s answer."""
     table = json.loads(sfdisk_json)["partitiontable"]
+    sector = int(table.get("sectorsize", 512))
     for partition in table["partitions"]:
         if partition.get("name") == name:
-            return int(partition["start"]) * int(table.get("sectorsize", 512))
+            return int(partition["start"]) * sector, int(partition["size"]) * sector
     raise ValueError(f"the image has no partition named {name}")
+
+
+def partition_offset(sfdisk_json: str, name: str) -> int:
+    """Byte offset of the partition called `name` in `sfdisk --json`'s answer."""
+    return partition_span(sfdisk_json, name)[0]
 
 
 def exposure(text: str) -> float:

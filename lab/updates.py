@@ -7,13 +7,12 @@ makes the bundle, as for a release. Needs root, for the owners of the files.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import shutil
 from pathlib import Path
 
 from lab.machine import run_host
-from lab.parsing import partition_offset
+from lab.parsing import partition_offset, partition_span
 from lab.paths import ROOT
 
 UNITS = "usr/lib/systemd/system"
@@ -35,10 +34,7 @@ WAYS = ("", "root", "bitcoind", *COMMANDS, *WORDS)
 
 def partition(image: Path, name: str, target: Path) -> None:
     """Copies a partition of an image to a file."""
-    table = run_host("sfdisk", "--json", str(image))
-    start = partition_offset(table, name)
-    parts = json.loads(table)["partitiontable"]["partitions"]
-    size = next(int(part["size"]) for part in parts if part["name"] == name) * 512
+    start, size = partition_span(run_host("sfdisk", "--json", str(image)), name)
     command = ["dd", f"if={image}", f"of={target}", "bs=1M", "iflag=skip_bytes,count_bytes"]
     run_host(*command, f"skip={start}", f"count={size}", "conv=sparse")
 

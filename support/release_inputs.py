@@ -119,58 +119,68 @@ def boards_of(known: list[str], wanted: str) -> list[str]:
     return list(dict.fromkeys(chosen))
 
 
+#: What a release is told: the development key that a rehearsal takes instead, and what it is
+NAMED = {
+    "CAIRN_KEYRING": ("dev-ca.pem", "the certificates that the images trust for updates"),
+    "CAIRN_BUNDLE_KEY": (
+        "dev-bundle.key",
+        "the key that signs the bundles, a file or a PKCS#11 URI",
+    ),
+    "CAIRN_BUNDLE_CERT": ("dev-bundle.pem", "the file with that key's certificate"),
+    "CAIRN_SUMS_KEY": ("dev-sums", "the OpenSSH key that signs SHA256SUMS"),
+}
+
+
+def development_keys(root: Path) -> Path:
+    """The folder of this clone's development keys, made if need be."""
+    made = run(root / "support/dev-keys")
+    if made.returncode:
+        raise ReleaseError(last_words(made))
+    return root / "out/keys"
+
+
+def key_word(root: Path, name: str, word: str, rehearsal: bool) -> str:
+    """What one of NAMED says, if it can be used: a PKCS#11 URI, or a file's whole path."""
+    meaning = NAMED[name][1]
+    if is_uri(word):
+        if name != "CAIRN_BUNDLE_KEY":
+            raise ReleaseError(f"{name} has to be a file, not a PKCS#11 URI. {UNBUILT}")
+        if "pin-value=" in word:
+            raise ReleaseError(
+                f"{name} has a PIN in it, which every user of the machine can read while"
+                f" openssl runs; give it as RAUC_PKCS11_PIN. {UNBUILT.capitalize()}"
+            )
+        return word
+    path = Path(word)
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise ReleaseError(
+            f"{name}={path} cannot be read ({error.strerror}); name {meaning}."
+            f" {UNBUILT.capitalize()}"
+        ) from None
+    secret = name in ("CAIRN_BUNDLE_KEY", "CAIRN_SUMS_KEY")
+    if secret and not rehearsal and root.resolve() in path.resolve().parents:
+        raise ReleaseError(
+            f"{name}={path} lies in this clone, from where it may be published;"
+            f" keep it elsewhere. {UNBUILT.capitalize()}"
+        )
+    return str(path.resolve())
+
+
 def keys_of(root: Path, environment: Mapping[str, str], rehearsal: bool) -> Keys:
     """The keys, each tried; a rehearsal takes this clone's development keys where none is named."""
-    development = {
-        "CAIRN_KEYRING": "dev-ca.pem",
-        "CAIRN_BUNDLE_KEY": "dev-bundle.key",
-        "CAIRN_BUNDLE_CERT": "dev-bundle.pem",
-        "CAIRN_SUMS_KEY": "dev-sums",
-    }
-    meaning = {
-        "CAIRN_KEYRING": "the certificates that the images trust for updates",
-        "CAIRN_BUNDLE_KEY": "the key that signs the bundles, a file or a PKCS#11 URI",
-        "CAIRN_BUNDLE_CERT": "the file with that key's certificate",
-        "CAIRN_SUMS_KEY": "the OpenSSH key that signs SHA256SUMS",
-    }
-    if rehearsal:
-        made = run(root / "support/dev-keys")
-        if made.returncode:
-            raise ReleaseError(last_words(made))
+    development = development_keys(root) if rehearsal else None
     words = {}
-    for name, file in development.items():
+    for name, (file, meaning) in NAMED.items():
         word = environment.get(name, "")
-        if not word and not rehearsal:
-            raise ReleaseError(f"{name} is not set: name {meaning[name]}. {UNBUILT.capitalize()}")
-        words[name] = word or str(root / "out/keys" / file)
-        if is_uri(words[name]):
-            if name != "CAIRN_BUNDLE_KEY":
-                raise ReleaseError(f"{name} has to be a file, not a PKCS#11 URI. {UNBUILT}")
-            if "pin-value=" in words[name]:
-                raise ReleaseError(
-                    f"{name} has a PIN in it, which every user of the machine can read while"
-                    f" openssl runs; give it as RAUC_PKCS11_PIN. {UNBUILT.capitalize()}"
-                )
-            continue
-        path = Path(words[name])
-        try:
-            path.open("rb").close()
-        except OSError as error:
-            raise ReleaseError(
-                f"{name}={path} cannot be read ({error.strerror}); name {meaning[name]}."
-                f" {UNBUILT.capitalize()}"
-            ) from None
-        words[name] = str(path.resolve())
-        secret = name in ("CAIRN_BUNDLE_KEY", "CAIRN_SUMS_KEY")
-        if secret and not rehearsal and root.resolve() in path.resolve().parents:
-            raise ReleaseError(
-                f"{name}={path} lies in this clone, from where it may be published;"
-                f" keep it elsewhere. {UNBUILT.capitalize()}"
-            )
+        if not word and not development:
+            raise ReleaseError(f"{name} is not set: name {meaning}. {UNBUILT.capitalize()}")
+        words[name] = key_word(root, name, word or f"{development}/{file}", rehearsal)
     signers = root / "support/release-signers"
-    if rehearsal and not environment.get("CAIRN_SUMS_KEY"):
-        signers = root / "out/keys/dev-signers"
-        key = (root / "out/keys/dev-sums.pub").read_text()
+    if development and not environment.get("CAIRN_SUMS_KEY"):
+        signers = development / "dev-signers"
+        key = (development / "dev-sums.pub").read_text()
         signers.write_text(f'{SIGNER} namespaces="{NAMESPACE}" {key}')
     keys = Keys(
         Path(words["CAIRN_KEYRING"]),
@@ -191,10 +201,7 @@ def keyring_alone(root: Path, environment: Mapping[str, str], rehearsal: bool) -
     """For a build that is not signed, or not yet: the published keyring, which is in the images."""
     word = environment.get("CAIRN_KEYRING", "")
     if not word and rehearsal:
-        made = run(root / "support/dev-keys")
-        if made.returncode:
-            raise ReleaseError(last_words(made))
-        word = str(root / "out/keys/dev-ca.pem")
+        word = str(development_keys(root) / NAMED["CAIRN_KEYRING"][0])
     if not word:
         raise ReleaseError(
             "CAIRN_KEYRING is not set: name the keyring that was published with the release."

@@ -24,7 +24,7 @@ from tests.powerloss import mounts
 from tests.powerloss.mounts import MountError, run
 from tests.shared import systemd_boot
 
-BOARDS = {"rpi5": "tryboot", "x86_64": "systemd-boot"}
+BOARDS = ("rpi5", "x86_64")
 #: What runs at first, what it is updated to, and what is in the other slot before
 RUNS, NEW, BEFORE = "1.0.0", "2.0.0", "0.9.0"
 MIB = 1 << 20

@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from lab import boards
 from lab.parsing import partition_offset
 from lab.paths import ROOT
 from tests.powerloss.mounts import run
@@ -166,12 +167,7 @@ class Guest:
         for name in ("cairn-trial", "cairn-boot-slot"):
             (tree / "usr/bin" / name).symlink_to(f"../lib/cairn/{name}")
         shutil.copytree(ROOT / "overlay/usr/share/cairn", tree / "usr/share/cairn")
-        meta = dict(
-            line.split("=", 1)
-            for line in (ROOT / f"board/{board}/meta").read_text().splitlines()
-            if "=" in line and not line.startswith("#")
-        )
-        backend = meta["BOOT_BACKEND"].strip('"')
+        backend = boards.read(board).meta["BOOT_BACKEND"]
         (tree / "usr/share/cairn/boot-backend").write_text(backend + "\n")
         bundle(tree / "bundle", board, NEW)
         (tree / "bundle.raucb").write_text("/bundle\n")

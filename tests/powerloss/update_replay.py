@@ -186,10 +186,7 @@ class Case:
 
 
 def judge(node: Node, known: Known) -> tuple[str, str, bool]:
-    """Slot and version that boot after the cut, and whether fsck mended. Raises BadError.
-
-    A second cut during that boot is tried on a copy first.
-    """
+    """Slot and version that boot after the cut, and whether fsck mended. Raises BadError."""
     first = node.boot()
     if first.version not in {RUNS, NEW}:
         raise BadError("wrong", f"version {first.version} boots")

@@ -235,6 +235,15 @@ class UpdateNode:
             f"options root=PARTLABEL=root-{slot} {CMDLINE}\n",
         )
 
+    def never_good(self) -> None:
+        """Boots slot a as a new card has it: it has not been found good yet."""
+        if self.board == "rpi5":
+            (self.boot_folder / "slot-a/good").unlink()
+        else:
+            entries = self.boot_folder / "loader/entries"
+            (entries / "cairn-a.conf").rename(entries / "cairn-a+3.conf")
+        self.boot()
+
     @contextmanager
     def boot_not_mounted(self) -> Iterator[None]:
         """/boot is an empty folder meanwhile, which the loader cannot know."""

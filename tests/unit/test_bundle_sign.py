@@ -12,36 +12,13 @@ import pytest
 from lab.paths import ROOT
 from support import bundle_sign, release_inputs
 from support.bundle_sign import SigningError
-from tests.shared.certificates import new_certificate, openssl
+from tests.shared.certificates import new_pair
 from tests.shared.commands import captured, program
 
 MANIFEST = (
     "[update]\ncompatible=cairn-rpi5\nversion=1.2.3\n[bundle]\nformat=verity\n"
     "[image.rootfs]\nfilename=root.img\n"
 )
-
-
-def pair(
-    folder: Path,
-    use: str = "codeSigning,emailProtection",
-    usage: str = "critical,digitalSignature",
-    ca_use: str = "",
-) -> Path:
-    """An authority (ca.*) and what it signed (bundle.*), in a folder.
-
-    use, ca_use: their extendedKeyUsage, none if empty; usage: the signer's keyUsage.
-    """
-    folder.mkdir()
-    ca = ["-addext", f"extendedKeyUsage={ca_use}"] if ca_use else []
-    new_certificate(folder, "ca", "-addext", "basicConstraints=critical,CA:true", *ca)
-    words = ["-addext", f"keyUsage={usage}"] if usage else []
-    words += ["-addext", f"extendedKeyUsage={use}"] if use else []
-    words += ["-keyout", f"{folder}/bundle.key", "-out", f"{folder}/bundle.csr"]
-    openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=b", *words)
-    signed = ["x509", "-req", "-days", "900", "-copy_extensions", "copy", "-CAcreateserial"]
-    signed += ["-CA", str(folder / "ca.pem"), "-CAkey", str(folder / "ca.key")]
-    openssl(*signed, "-in", folder / "bundle.csr", "-out", folder / "bundle.pem")
-    return folder
 
 
 def keys(folder: Path) -> tuple[str, Path, Path]:
@@ -52,13 +29,13 @@ def keys(folder: Path) -> tuple[str, Path, Path]:
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The release's keys."""
-    return pair(tmp_path_factory.mktemp("ours") / "keys")
+    return new_pair(tmp_path_factory.mktemp("ours") / "keys")
 
 
 @pytest.fixture(scope="module")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A build's own keys, and x.raucb, which it made with them."""
-    folder = pair(tmp_path_factory.mktemp("build") / "keys")
+    folder = new_pair(tmp_path_factory.mktemp("build") / "keys")
     (folder / "content").mkdir()
     (folder / "content/root.img").write_bytes(os.urandom(100_000))
     (folder / "content/manifest.raucm").write_text(MANIFEST)
@@ -166,7 +143,7 @@ def test_what_a_certificate_is_for(
 
     The last one they would take; but not whoever verifies by hand.
     """
-    folder = pair(tmp_path / "keys", use, usage, ca_use)
+    folder = new_pair(tmp_path / "keys", use, usage, ca_use=ca_use)
     key, cert, keyring = keys(folder)
     release = release_inputs.Keys(keyring, key, str(cert), Path(), Path())
     if words:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lab.paths import ROOT
-from tests.shared.commands import captured
+from tests.shared.commands import captured, program
 
 FILES = ("dev-bundle.key", "dev-bundle.pem", "dev-ca.key", "dev-ca.pem", "dev-sums", "dev-sums.pub")
 
@@ -71,7 +71,7 @@ def test_keys_are_made_once(repo: Path) -> None:
 
 
 def test_a_bundle_can_be_signed(repo: Path, tmp_path: Path) -> None:
-    """What the key signs, the authority's certificate verifies; the same bytes each time."""
+    """What the key signs, the authority's certificate verifies."""
     keys = made(repo)
     data = tmp_path / "manifest"
     data.write_text("[update]\ncompatible=cairn-rpi5\n")
@@ -120,14 +120,11 @@ def test_damaged_keys_are_made_anew(repo: Path, fault: str, anew: str) -> None:
     assert captured(str(repo / "support/dev-keys")).stderr == "", "it has nothing to sign"
 
 
-def test_no_keys_without_openssl(repo: Path, tmp_path: Path) -> None:
+def test_openssl_that_fails(repo: Path, tmp_path: Path) -> None:
     """A program that fails leaves the old keys, and nothing half made."""
     keys = made(repo)
     old = {name: (keys / name).read_bytes() for name in FILES}
-    (tmp_path / "bin").mkdir()
-    fake = tmp_path / "bin/openssl"
-    fake.write_text("#!/bin/sh\necho 'no space left' >&2\nexit 1\n")
-    fake.chmod(0o755)
+    program(tmp_path / "bin/openssl", "echo 'no space left' >&2\nexit 1")
     env = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "HOME": str(tmp_path)}
     done = captured(str(repo / "support/dev-keys"), env=env)
     assert done.returncode == 1

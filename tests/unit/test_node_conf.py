@@ -1231,3 +1231,47 @@ def test_zeromq_is_on_in_both_lanes() -> None:
     option = config.split("config BR2_PACKAGE_BITCOIND_CHAINSTATE_ZMQ\n")[1].split("config ")[0]
     assert "\tdefault y\n\tselect BR2_PACKAGE_ZEROMQ\n" in option
     assert "libzmq3-dev\n" in (ROOT / "support/host-packages.txt").read_text()
+
+
+# -- updates: asked for, or not; what cannot be understood asks nobody --------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "url"),
+    [
+        ("", "notify", []),
+        ("update=off", "off", []),
+        ("updateurl=https://example.org/cairn/", "notify", ["https://example.org/cairn/"]),
+        (
+            "update = auto\r\nupdateurl=http://192.0.2.7:8080/c.raucb # x",
+            "auto",
+            ["http://192.0.2.7:8080/c.raucb"],
+        ),
+        ("updateurl=https://[2001:db8::7]/a/", "notify", ["https://[2001:db8::7]/a/"]),
+        # what may have been meant to forbid it, does
+        ("updateurl=https://example.org/\nupdat=off", "off", []),
+        ("updateurl=https://example.org/\nupdate off", "off", []),
+        ("updateurl=https://example.org/\nnoupdate=1", "off", []),
+        ("updateurl=https://example.org/\nupdate=never", "off", []),
+        ("updateurl=https://example.org/\nupdate=auto\nupdate=off", "off", []),
+        ("updateurl=https://example.org/\nUpdate=off", "off", []),
+        ("updateurl=https://example.org/\nuacomment=a update=off", "off", []),
+        ("updateurl=https://example.org/\nup\u200bdate=off", "off", []),
+        ("updateurl=https://example.org/\n[main]\nupdate=off", "off", []),
+        ("updateurl=https://example.org/\nnetworkactive=O", "notify", []),
+        ("updateurl=https://example.org/\nmaxconections=7", "notify", ["https://example.org/"]),
+    ],
+)
+def test_updates(node: Node, shell: str, text: str, mode: str, url: list[str]) -> None:
+    """Asked for, or not; a line that cannot be used asks nobody."""
+    node.run(text, shell)
+    assert node.records("update") == [mode]
+    assert node.records("updateurl") == url
+
+
+def test_updates_and_a_torn_file(node: Node) -> None:
+    """The line that forbids them may be what is missing."""
+    node.run("updateurl=https://example.org/\nprune=700\nupdate=off\n")
+    node.run("updateurl=https://example.org/\nprune=700\n")
+    assert node.records("update") == ["off"]
+    assert node.records("updateurl") == []

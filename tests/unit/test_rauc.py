@@ -17,8 +17,9 @@ from pathlib import Path
 import pytest
 
 from lab.paths import ROOT
+from tests.shared.certificates import new_pair, openssl
 from tests.shared.commands import captured, program
-from tests.shared.update_node import FILES
+from tests.shared.update_node import BOARDS, FILES
 
 STAGE = ROOT / "tests/shared/rauc_stage.sh"
 NEEDS = ("rauc", "mksquashfs", "openssl", "unshare", "dbus-run-session", "losetup")
@@ -26,48 +27,14 @@ VERITY = "device-mapper" in Path("/proc/misc").read_text()
 pytestmark = pytest.mark.skipif(
     not all(shutil.which(name) for name in NEEDS), reason=f"needs {', '.join(NEEDS)}"
 )
-CONFIG = """
-[req]
-distinguished_name = name
-[name]
-[ca]
-basicConstraints = critical, CA:true
-keyUsage = critical, keyCertSign, cRLSign
-subjectKeyIdentifier = hash
-[bundle]
-basicConstraints = critical, CA:false
-keyUsage = critical, digitalSignature
-extendedKeyUsage = codeSigning, emailProtection
-subjectKeyIdentifier = hash
-authorityKeyIdentifier = keyid
-"""
 
 
-def openssl(folder: Path, *words: str) -> None:
-    """Runs it in a folder; fails if it fails."""
-    command = ["openssl", *words]
-    subprocess.run(command, check=True, capture_output=True, cwd=folder)
-
-
-def keys(folder: Path, days: str = "2") -> dict[str, str]:
+def keys(folder: Path) -> dict[str, str]:
     """An authority and a key that it has signed; the words of support/bundle's environment."""
-    folder.mkdir()
-    (folder / "cnf").write_text(CONFIG)
-    new = ["-config", "cnf", "-newkey", "rsa:2048", "-nodes"]
-    openssl(
-        folder,
-        *("req", *new, "-x509", "-extensions", "ca", "-days", "2", "-subj", "/CN=CA"),
-        *("-keyout", "ca.key", "-out", "ca.pem"),
-    )
-    openssl(folder, "req", *new, "-subj", "/CN=signer", "-keyout", "b.key", "-out", "b.csr")
-    openssl(
-        folder,
-        *("x509", "-req", "-in", "b.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial"),
-        *("-days", days, "-extfile", "cnf", "-extensions", "bundle", "-out", "b.pem"),
-    )
+    new_pair(folder)
     return {
-        "CAIRN_BUNDLE_KEY": str(folder / "b.key"),
-        "CAIRN_BUNDLE_CERT": str(folder / "b.pem"),
+        "CAIRN_BUNDLE_KEY": str(folder / "bundle.key"),
+        "CAIRN_BUNDLE_CERT": str(folder / "bundle.pem"),
         "CAIRN_KEYRING": str(folder / "ca.pem"),
     }
 
@@ -165,14 +132,13 @@ def stage(request: pytest.FixtureRequest, tmp_path: Path, signer: dict[str, str]
     shutil.copy(signer["CAIRN_KEYRING"], folder / "keyring.pem")
     shutil.copy(ROOT / "overlay/usr/share/cairn/data-format", folder)
     (folder / "board").write_text(board)
+    (folder / "boot-backend").write_text(f"{BOARDS[board]}\n")
     (folder / "cmdline").write_text("root=PARTLABEL=root-a rauc.slot=a quiet\n")
     (folder / "os-release").write_text(f"IMAGE_VERSION=1.0.0\nVARIANT_ID={board}\n")
     if board == "rpi5":
-        (folder / "boot-backend").write_text("tryboot\n")
         shutil.copy(ROOT / "board/rpi5/config.txt", folder / "boot")
         (folder / "boot/slot-a/good").touch()
     else:
-        (folder / "boot-backend").write_text("systemd-boot\n")
         entries = folder / "boot/loader/entries"
         entries.mkdir(parents=True)
         (entries / "cairn-a.conf").write_text("title Cairn\nversion 1\nlinux /slot-a/linux\n")
@@ -266,16 +232,15 @@ def test_expired(stage: Path, tmp_path: Path) -> None:
     end = time.time() + 60
     (folder / "index").touch()
     (folder / "serial").write_text("77\n")
-    with (folder / "cnf").open("a") as file:
-        file.write(
-            "[ca_of_test]\ndatabase = index\nserial = serial\nnew_certs_dir = .\n"
-            "default_md = sha256\npolicy = any\n[any]\ncommonName = supplied\n"
-        )
+    (folder / "cnf").write_text(
+        f"[ca]\ndatabase = {folder}/index\nserial = {folder}/serial\nnew_certs_dir = {folder}\n"
+        "default_md = sha256\npolicy = any\ncopy_extensions = copy\n[any]\ncommonName = supplied\n"
+    )
     openssl(
-        folder,
-        *("ca", "-batch", "-config", "cnf", "-name", "ca_of_test", "-extensions", "bundle"),
-        *("-cert", "ca.pem", "-keyfile", "ca.key", "-in", "b.csr", "-out", "b.pem"),
-        *("-enddate", time.strftime("%Y%m%d%H%M%SZ", time.gmtime(end)), "-notext"),
+        *("ca", "-batch", "-config", folder / "cnf", "-name", "ca", "-notext"),
+        *("-cert", folder / "ca.pem", "-keyfile", folder / "ca.key"),
+        *("-in", folder / "bundle.csr", "-out", folder / "bundle.pem"),
+        *("-enddate", time.strftime("%Y%m%d%H%M%SZ", time.gmtime(end))),
     )
     path = bundle(tmp_path, (stage / "board").read_text(), by, plain=not VERITY)
     time.sleep(max(0, end + 2 - time.time()))

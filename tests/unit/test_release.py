@@ -23,7 +23,7 @@ import pytest
 
 from lab.paths import ROOT
 from support import release_inputs
-from tests.shared.certificates import new_certificate, openssl
+from tests.shared.certificates import new_authority, new_certificate, new_request, sign_request
 from tests.shared.commands import captured, program
 
 #: What could make two builds differ: the folder, its name's length, host, user's home, times.
@@ -81,17 +81,10 @@ def git(repo: Path, *words: str) -> str:
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a release's keys: an authority, what it signed, and an OpenSSH key."""
     folder = tmp_path_factory.mktemp("keys")
-    for name in ("ca", "other"):
-        new_certificate(folder, name, "-addext", "basicConstraints=critical,CA:true", days=3000)
-    words = ["req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=bundles"]
-    words += ["-addext", "keyUsage=critical,digitalSignature"]
-    words += ["-addext", "extendedKeyUsage=codeSigning,emailProtection"]
-    openssl(*words, "-keyout", folder / "bundle.key", "-out", folder / "bundle.csr")
-    for name in ("ca", "other"):
-        words = ["x509", "-req", "-days", "900", "-in", str(folder / "bundle.csr")]
-        words += ["-CAcreateserial", "-copy_extensions", "copy"]
-        words += ["-CA", str(folder / f"{name}.pem"), "-CAkey", str(folder / f"{name}.key")]
-        openssl(*words, "-out", folder / f"bundle-{name}.pem")
+    authorities = [new_authority(folder, name, days=3000) for name in ("ca", "other")]
+    request = new_request(folder)
+    for authority in authorities:
+        sign_request(request, authority, folder / f"bundle-{authority.name}")
     make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "sums")]
     subprocess.run(make, check=True)
     make[-1] += "-other"

@@ -30,6 +30,7 @@ from lab.parsing import (
     name_servers,
     open_accounts,
     partition_offset,
+    partition_span,
     sectors_of,
     user_options,
     value_of,
@@ -67,9 +68,13 @@ def test_listening_sockets() -> None:
 
 def test_partition_offset() -> None:
     """The partition is found by name, in bytes."""
-    partitions = [{"name": "boot", "start": 2048}, {"name": "root-a", "start": 133120}]
+    partitions = [
+        {"name": "boot", "start": 2048, "size": 131072},
+        {"name": "root-a", "start": 133120, "size": 4096},
+    ]
     text = json.dumps({"partitiontable": {"sectorsize": 512, "partitions": partitions}})
     assert partition_offset(text, "boot") == 1048576
+    assert partition_span(text, "root-a") == (133120 * 512, 4096 * 512)
     with pytest.raises(ValueError, match="no partition named data"):
         partition_offset(text, "data")
 

@@ -25,12 +25,13 @@ from lab.pi_firmware import PiFirmware
 from lab.serial_log import since_power_on
 from lab.under_test import Need
 from tests.robot.lib.session import session
+from tests.shared.certificates import new_certificate
 
 FOLDER = ROOT / "out/robot/updates"
 #: What Linux says at the end, with the argument that the loader gets
 RESTART = "Restarting system with command '"
 #: What RAUC looks for on a node, and what it looks for when it makes a bundle
-EXTENDED_KEY_USAGE = "extendedKeyUsage=codeSigning,emailProtection"
+PURPOSE = ("-addext", "extendedKeyUsage=codeSigning,emailProtection")
 #: Seconds that a silent server holds a connection: longer than RAUC waits (300 s, its src/nbd.c)
 SILENCE = 900
 #: Seconds since the start that allow an update (overlay/usr/lib/cairn/update.sh)
@@ -105,6 +106,12 @@ class Updates:
         assert board, f"{image} is no image of a board; give one with IMAGE="
         return image, board
 
+    @staticmethod
+    def _running() -> tuple[str, str]:
+        """Version and slot of the guest's system, as node-update says them."""
+        said = session.run("node-update status | sed -n '1s/^running *//p'").split(" ")
+        return said[0], said[-1]
+
     @keyword
     def make_update(
         self, version: str, broken: str = "", keys: str = "", board: str = "", seconds: int = 900
@@ -155,10 +162,8 @@ class Updates:
         if (folder / "bundle.pem").exists():
             return str(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-        command += ["-subj", "/CN=stranger", "-addext", EXTENDED_KEY_USAGE]
-        run_host(*command, "-keyout", str(folder / "bundle.key"), "-out", str(folder / "ca.pem"))
-        shutil.copy(folder / "ca.pem", folder / "bundle.pem")
+        made = new_certificate(folder, "bundle", *PURPOSE, days=2)
+        shutil.copy(made, folder / "ca.pem")
         return str(folder)
 
     @keyword
@@ -174,17 +179,10 @@ class Updates:
         folder = FOLDER / "soon"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        shutil.copy(mine / "dev-ca.pem", folder / "ca.pem")
-        (folder / "extensions").write_text(f"{EXTENDED_KEY_USAGE}\n")
-        request = ["openssl", "req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=soon"]
-        run_host(
-            *request, "-keyout", str(folder / "bundle.key"), "-out", str(folder / "bundle.csr")
-        )
-        signs = ["openssl", "x509", "-req", "-in", str(folder / "bundle.csr"), "-days", "1"]
-        signs += ["-CA", str(mine / "dev-ca.pem"), "-CAkey", str(mine / "dev-ca.key")]
-        signs += ["-CAserial", str(folder / "serial"), "-CAcreateserial"]
-        signs += ["-extfile", str(folder / "extensions"), "-out", str(folder / "bundle.pem")]
-        run_host(*signs)
+        ca = shutil.copy(mine / "dev-ca.pem", folder / "ca.pem")
+        signed = ["-CA", ca, "-CAkey", mine / "dev-ca.key"]
+        signed += ["-addext", "basicConstraints=critical,CA:false"]
+        new_certificate(folder, "bundle", *signed, *PURPOSE, days=1)
         return str(folder)
 
     @keyword
@@ -324,7 +322,7 @@ class Updates:
         Example:
         | ${version}=    Running Version
         """
-        return session.run("node-update status | sed -n '1s/^running *//p'").split(" ")[0]
+        return self._running()[0]
 
     @keyword
     def version_should_be(self, version: str) -> None:
@@ -333,8 +331,7 @@ class Updates:
         Example:
         | Version Should Be    9.0.0
         """
-        said = session.run("node-update status | sed -n '1s/^running *//p'")
-        assert said.split(" ")[0] == version, said
-        slot = said.split(" ")[-1]
+        running, slot = self._running()
+        assert running == version, f"{running} in slot {slot}"
         release = session.run(f"sed -n s/^version=//p /boot/slot-{slot}/release")
         assert release == version, f"root {version} in slot {slot}, boot files of {release}"

@@ -22,6 +22,11 @@ update_conf_kept() {
 	awk '{ print } END { print "# put back by node-update" }' "$update_state/node.conf"
 }
 
+# update_conf_is_back: is the present node.conf the kept one, put back?
+update_conf_is_back() {
+	[ -f "$root/boot/node.conf" ] && update_conf_kept | cmp -s - "$root/boot/node.conf"
+}
+
 # update_conf_lacks: prints what keeps the node private, as the present node.conf or what is
 # remembered of it says, and the kept one does not; fails if that cannot be told.
 update_conf_lacks() {
@@ -49,6 +54,8 @@ update_conf_lacks() {
 update_conf_put_back() {
 	why="no node.conf was kept; nothing was changed"
 	[ -f "$update_state/node.conf" ] || return 1
+	# It has been done already, and the one that was replaced then must not be lost.
+	! update_conf_is_back || return 0
 	why="it cannot be told whether the kept node.conf keeps the node as private as the present one;"
 	why="$why nothing was changed"
 	conf_lost=$(update_conf_lacks) || return 1
@@ -57,8 +64,6 @@ update_conf_put_back() {
 	why="$why the lines that the older version does not know by hand"
 	[ -z "$conf_lost" ] || return 1
 	if [ -f "$root/boot/node.conf" ]; then
-		# It has been done already, and the one that was replaced then must not be lost.
-		! update_conf_kept | cmp -s - "$root/boot/node.conf" || return 0
 		why="the present node.conf cannot be kept on the data partition; nothing was changed"
 		(umask 077 && update_lasting node.conf.replaced <"$root/boot/node.conf") || return 1
 		echo "the present node.conf is kept as /var/lib/cairn/update/node.conf.replaced"
@@ -76,8 +81,7 @@ update_conf_put_back() {
 # was replaced comes back, unless the owner has written another one meanwhile. The copy stays.
 update_conf_return() {
 	[ -f "$update_state/node.conf" ] && [ -f "$update_state/node.conf.replaced" ] &&
-		[ -f "$root/boot/node.conf" ] &&
-		update_conf_kept | cmp -s - "$root/boot/node.conf" || return 0
+		update_conf_is_back || return 0
 	fat_begin "$root" || return 0
 	fat_put "$root/boot/node.conf" <"$update_state/node.conf.replaced" || :
 	fat_end "$root" || :

@@ -10,10 +10,8 @@ slots() { "$here/cairn-boot-slot" ${root:+--root "$root"} "$@"; }
 # shellcheck source=overlay/usr/lib/cairn/database-engine.sh
 . "$here/database-engine.sh"
 
-# update_value FILE KEY: of a file of KEY=VALUE lines; a value has letters, digits and .+~-
-update_value() {
-	sed -n "s/^$2=\([0-9A-Za-z.+~-]\{1,64\}\)\$/\1/p" "$1" 2>/dev/null | head -n 1
-}
+# shellcheck source=overlay/usr/lib/cairn/slot-files.sh
+. "$here/slot-files.sh"
 
 # update_version: what runs; the same as on the screen
 # shellcheck source=overlay/usr/lib/cairn/cairn-version.sh
@@ -21,9 +19,7 @@ update_value() {
 update_version() { cairn_version "$root"; }
 
 # update_board: the name of the board that this image is for
-update_board() {
-	sed -n 's/^VARIANT_ID="\{0,1\}\([^"]*\)"\{0,1\}$/\1/p' "$root/usr/lib/os-release" | head -n 1
-}
+update_board() { os_release "$root" VARIANT_ID; }
 
 # update_compare A B: prints older, same or newer, as A is to B. Parts are between . and -; a word
 # counts less than nothing (1.0-rc1 is older than 1.0), numbers by their value.

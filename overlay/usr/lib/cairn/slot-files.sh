@@ -1,0 +1,26 @@
+# shellcheck shell=sh disable=SC2154 # root and here are set by who sources it
+# What a slot's files on the boot partition say, and which boot loader reads them. Sourced by
+# cairn-boot-slot, cairn-boot-files and update.sh; root is the prefix of all paths, here the folder
+# of Cairn's scripts.
+
+# update_value FILE KEY: of a file of KEY=VALUE lines, such as a slot's `release`; a value has
+# letters, digits and .+~-
+update_value() {
+	sed -n "s/^$2=\([0-9A-Za-z.+~-]\{1,64\}\)\$/\1/p" "$1" 2>/dev/null | head -n 1
+}
+
+# slot_cmdline SLOT VERSION LINE: the kernel's command line. LINE is what both slots have; by what
+# stands before it the scripts and RAUC know which one runs.
+slot_cmdline() {
+	printf 'root=PARTLABEL=root-%s rauc.slot=%s cairn.version=%s %s\n' "$1" "$1" "$2" "$3"
+}
+
+# slot_loader: brings the functions loader_… of this board's boot loader; fails if the image names
+# none
+slot_loader() {
+	loader=$(cat "$root/usr/share/cairn/boot-backend" 2>/dev/null) || return 1
+	[ -f "$here/boot-$loader.sh" ] || return 1
+	# Each has the same functions.
+	# shellcheck source=overlay/usr/lib/cairn/boot-tryboot.sh
+	. "$here/boot-$loader.sh"
+}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
+
+from tests.hostile.rights import stranger, superuser
 
 # A clock that goes when the script sleeps. After 4 s more is written; after 13 s the daemon may
 # end, and the clock stands.
@@ -71,3 +74,32 @@ def test_already_gone(root: Path) -> None:
     gone.wait()
     script = root / "overlay/usr/lib/cairn/cairn-bitcoind-stop"
     assert subprocess.run([str(script), str(gone.pid)], check=False).returncode == 0
+
+
+def test_of_a_daemon_that_is_confined(root: Path) -> None:
+    """The kernel tells the script how much a daemon in a user namespace of its own has written.
+
+    ``PrivateUsers=`` gives one to each program of the unit, so the script runs outside of that.
+    """
+    unit = (root / "overlay/usr/lib/systemd/system/bitcoind.service").read_text()
+    assert "PrivateUsers=yes" in unit.splitlines()
+    (prefix,) = re.findall(r"(?m)^ExecStop=(.*?)/usr/lib/cairn/cairn-bitcoind-stop ", unit)
+    apart = [*superuser(), *stranger()[0], "unshare", "--user"]
+    confined = [] if "+" in prefix else apart
+    daemon = subprocess.Popen(
+        [*apart, "sh", "-c", "echo $$; read line"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert daemon.stdout
+    pid = int(daemon.stdout.readline())
+    seen = subprocess.run(
+        [*confined, "awk", "/^write_bytes:/ { print $2 }", f"/proc/{pid}/io"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    daemon.communicate("end\n", timeout=10)
+    assert seen.returncode == 0, seen.stderr
+    assert seen.stdout.strip().isdigit()

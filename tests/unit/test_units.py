@@ -53,3 +53,10 @@ def test_a_shutdown_waits_for_bitcoind(target: str) -> None:
     (hours,) = re.findall(r"(?m)^JobTimeoutSec=(\d+)h$", text)
     # bitcoind alone may take a quarter of an hour without writing anything.
     assert int(hours) >= 2
+
+
+@pytest.mark.parametrize("unit", ["cairn-trial", "cairn-update", "cairn-update-stick"])
+def test_the_boot_partition_outlives_who_writes_to_it(unit: str) -> None:
+    """Nothing else orders them: boot.mount is `nofail`, so that no target waits for it."""
+    text = (UNITS / f"{unit}.service").read_text()
+    assert re.search(r"(?m)^After=.*\bboot\.mount\b", text)

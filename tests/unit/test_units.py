@@ -60,3 +60,10 @@ def test_the_boot_partition_outlives_who_writes_to_it(unit: str) -> None:
     """Nothing else orders them: boot.mount is `nofail`, so that no target waits for it."""
     text = (UNITS / f"{unit}.service").read_text()
     assert re.search(r"(?m)^After=.*\bboot\.mount\b", text)
+
+
+def test_the_watchdog_does_not_bite_a_slow_disk() -> None:
+    """PID 1 makes folders on the data partition for PrivateTmp=, and waits there with everybody."""
+    manager = (SYSTEMD / "system.conf.d/cairn.conf").read_text()
+    (minutes,) = re.findall(r"(?m)^RuntimeWatchdogSec=(\d+)min$", manager)
+    assert int(minutes) >= 1

@@ -67,3 +67,9 @@ def test_the_watchdog_does_not_bite_a_slow_disk() -> None:
     manager = (SYSTEMD / "system.conf.d/cairn.conf").read_text()
     (minutes,) = re.findall(r"(?m)^RuntimeWatchdogSec=(\d+)min$", manager)
     assert int(minutes) >= 1
+
+
+def test_a_stick_that_comes_and_goes_fails_no_unit() -> None:
+    """udev starts this one as often as it sees a stick; a refused start would end a trial."""
+    text = (UNITS / "cairn-update-stick.service").read_text()
+    assert "StartLimitIntervalSec=0" in text.splitlines()

@@ -127,7 +127,7 @@ def command() -> list[str]:
     text = Path("/usr/lib/systemd/system/bitcoind.service").read_text().replace("\\\n", " ")
     found = re.search(r"(?m)^ExecStart=(.+)$", text)
     assert found
-    return shlex.split(found.group(1))
+    return shlex.split(found.group(1).replace("$$", "$"))
 
 
 def tidy(case: dict[str, object]) -> None:

@@ -53,7 +53,7 @@ No Login Runs
     No Process Should Be Named    agetty    getty    login    sulogin
 
 Watchdog Is Asked For
-    Property Should Be    ${EMPTY}    RuntimeWatchdogUSec    15s
+    Property Should Be    ${EMPTY}    RuntimeWatchdogUSec    1min
 
 Storage Rules Are In Force
     Disk Should Have The Settings Of Its Kind    /var

@@ -118,6 +118,6 @@ A System That Hangs Is Reset
     System Is Running
     Watchdog Should Be Fed
     Hang The Init System
-    Machine Should Reset Itself    60
+    Machine Should Reset Itself    120
     Power On
     System Is Running

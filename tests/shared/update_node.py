@@ -121,6 +121,7 @@ class UpdateNode:
             f"""case $1 in
             --force) echo reboot ;;
             is-system-running) cat {root}/state ;;
+            is-active) cat {root}/emergency 2>/dev/null || echo inactive ;;
             list-units) case $* in *node-convert*) cat {root}/at-work 2>/dev/null ;;
                 *) cat {root}/failed-units ;; esac ;;
             start) echo "$*" >>{root}/started

@@ -664,6 +664,17 @@ def test_bad_trial(node: UpdateNode, name: str, text: str, words: str) -> None:
     falls_back(node, said, words)
 
 
+def test_emergency_mode_with_a_job_that_waits(node: UpdateNode) -> None:
+    """systemd calls that boot unfinished; such a job is that for the name of the data partition."""
+    on_trial(node)
+    node.write("state", "initializing\n")
+    node.write("emergency", "active\n")
+    said = node.trial()
+    assert "emergency mode" in node.screen()
+    node.write("state", "running\n")
+    falls_back(node, said, "emergency mode")
+
+
 def test_firewall_that_was_so_before(pi: UpdateNode) -> None:
     """It is no fault of the version, which may be what mends it."""
     pi.write("run/cairn/firewall.report", "The firewall lets nobody in.\n")

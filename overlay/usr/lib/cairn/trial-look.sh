@@ -93,6 +93,12 @@ once_more() {
 look() {
 	verdict="wait"
 	state=$($systemctl is-system-running 2>/dev/null) || :
+	# It says so only when no job is left, and one waits for /dev/cairn/data for as long as it takes.
+	case $state in
+	initializing | starting)
+		[ "$($systemctl is-active emergency.target 2>/dev/null)" != active ] || state=maintenance
+		;;
+	esac
 	case $state in
 	maintenance)
 		verdict=bad why="the boot ended in the emergency mode"

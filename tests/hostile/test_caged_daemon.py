@@ -59,7 +59,11 @@ UNKNOWN = re.compile(
     r"^Error: Invalid -(proxy|onion) address or hostname: '[0-9A-Za-z_.-]*[A-Za-z][0-9A-Za-z_.-]*'",
     re.MULTILINE,
 )
-NOTIFY = re.compile(r"(-c (-- )?)?systemd-notify (--ready --status=running|--stopping)")
+#: What the unit has the daemon run, given to a shell.
+OURS = re.compile(
+    r"(-c (-- )?)?systemd-notify (--ready --status=running|STOPPING=1)"
+    r"|(-c (-- )?)?/usr/lib/cairn/cairn-bitcoind-stop --watch (\$PPID &|\d+)"
+)
 ARCHIVE = {f"/var/lib/cairn/prune.{chain}": "0\n" for chain in CHAINS}
 #: Owners' programs, each of which would leave a file.
 PROGRAM = "touch /run/bitcoind/rpc/owned /var/lib/bitcoind/owned"
@@ -199,7 +203,7 @@ def judge_of_traces(seen: dict[str, object]) -> None:
     """No program but the unit's own runs, and nothing is written elsewhere."""
     assert seen["made"] == []
     ran = cast("list[str]", seen["ran"])
-    assert all(NOTIFY.fullmatch(line) for line in ran), ran
+    assert all(OURS.fullmatch(line) for line in ran), ran
 
 
 def broken(wish: str, wishes: list[str], sent: tuple[str, str, int]) -> bool:

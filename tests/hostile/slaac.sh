@@ -6,7 +6,8 @@
 #   NETWORK_DIR  stands in for /usr/lib/systemd/network
 #   RUN_DIR      its content is copied to /run/systemd/network
 # Output: the addresses of the port, whose MAC address is 52:54:00:12:34:56; and "DHCPv6 is asked"
-# if the node asks the router, which announces that it may, with "by attic" if it tells its name
+# if the node asks the router, which announces that it may, with "by attic" if it tells its name;
+# and "names are asked of" with the DNS servers
 set -eu
 mount -t tmpfs tmpfs /run
 # Where /sys is read-only networkd does not wait for udev.
@@ -43,14 +44,16 @@ until ip -6 address show dev eth0 scope global | grep -q 2001:db8:1:; do
 		exit 1
 	fi
 	# type 134, hop limit 64, there is DHCPv6, router for 1800 s; option 3: 2001:db8:1::/64, on the
-	# link, for addresses, valid for a day, preferred for four hours. The kernel adds the checksum.
+	# link, for addresses, valid for a day, preferred for four hours; option 25: the DNS server
+	# 2001:db8:1::53, for a day. The kernel adds the checksum.
 	ip netns exec router python3 -c '
 import socket
 port = socket.if_nametoindex("rt0")
 with socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6) as raw:
     raw.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, 255)
     prefix = "0304 40c0 00015180 00003840 00000000 20010db8000100000000000000000000"
-    message = bytes.fromhex("8600 0000 40c0 0708 00000000 00000000" + prefix)
+    server = "1903 0000 00015180 20010db8000100000000000000000053"
+    message = bytes.fromhex("8600 0000 40c0 0708 00000000 00000000" + prefix + server)
     raw.sendto(message, ("ff02::1", 0, 0, port))
 ' 2>/dev/null || :
 	sleep 0.5
@@ -58,3 +61,4 @@ done
 # the first question comes within a second (RFC 8415, SOL_MAX_DELAY), on a busy machine later
 sleep 4
 ip -o -6 address show dev eth0
+sed -n 's/^DNS=/names are asked of /p' /run/systemd/netif/links/*

@@ -19,17 +19,19 @@ MAC = "5054:ff:fe12:3456"
 
 
 @pytest.mark.parametrize(
-    ("lines", "asks"),
+    ("lines", "asks", "servers"),
     [
-        ("", "DHCPv6 is asked by attic"),
-        ("mdns=0\n", "DHCPv6 is asked"),
-        ("ip=192.168.1.9/24\n", ""),
+        ("", "DHCPv6 is asked by attic", "2001:db8:1::53"),
+        ("mdns=0\n", "DHCPv6 is asked", "2001:db8:1::53"),
+        ("ip=192.168.1.9/24\n", "", "2001:db8:1::53"),
+        ("ip=192.168.1.9/24\ndns=192.168.1.53\n", "", "192.168.1.53"),
     ],
 )
-def test_addresses_and_dhcp(tmp_path: Path, lines: str, asks: str) -> None:
+def test_addresses_and_dhcp(tmp_path: Path, lines: str, asks: str, servers: str) -> None:
     """What the real systemd-networkd makes of a router's prefix: no address carries the MAC.
 
     The name is told to a DHCP server only where mDNS tells it, too, and with ip= none is asked.
+    With dns= the router's DNS server is not asked either.
     """
     shutil.copytree(NETWORKS, tmp_path / "network")
     tmp_path.chmod(0o755)
@@ -53,6 +55,7 @@ def test_addresses_and_dhcp(tmp_path: Path, lines: str, asks: str) -> None:
     assert [line for line in shown.splitlines() if line.startswith("DHCP")] == (
         [asks] if asks else []
     )
+    assert re.findall(r"(?m)^names are asked of (.*)$", shown) == [servers]
 
 
 def test_redirects_and_source_routes_are_off() -> None:

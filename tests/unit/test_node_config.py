@@ -116,7 +116,7 @@ def test_good_file(node: Node, shell: str) -> None:
     network = node.read("run/systemd/network/10-node-conf.network")
     for line in ("Address=192.168.1.50/24", "Gateway=192.168.1.1", "DNS=9.9.9.9"):
         assert f"\n{line}\n" in network
-    assert network.endswith("\n[IPv6AcceptRA]\nDHCPv6Client=no\n")
+    assert network.endswith("\n[IPv6AcceptRA]\nDHCPv6Client=no\nUseDNS=no\n")
 
 
 CLOSED = ["networkactive=0", *(f"{n}=0" for n in ["listen", "listenonion", "natpmp"])]

@@ -122,6 +122,28 @@ def test_damaged_file(bitcoind: Path, tmp_path: Path, name: str, content: bytes)
     assert file.with_name(f"{name}.damaged").read_bytes() == content
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("bitcoin.conf", "The node's data have a bitcoin.conf, "),
+        ("regtest/settings.json.tmp", "bitcoind cannot write the list of wallets to load; "),
+        ("regtest/anchors.dat", "A folder, perhaps a wallet's, has the name of a file "),
+    ],
+)
+def test_wallet_in_the_place_of_a_file(
+    bitcoind: Path, tmp_path: Path, name: str, said: str
+) -> None:
+    """A wallet's name may be a path. It is said what to move away; node.conf is not blamed."""
+    unit = Unit(tmp_path)
+    unit.path(f"var/lib/bitcoind/{name}/wallet.dat").write_bytes(b"")
+    conf = unit.path("run/bitcoind/bitcoin.conf")
+    conf.write_text("")
+    options = ["-listen=0", "-dnsseed=0", "-fixedseeds=0", f"-conf={conf}"]
+    assert last_words(bitcoind, unit, *options).startswith(said)
+    assert unit.path("run/cairn/bitcoind.hold").exists()
+    assert not unit.refused
+
+
 def flip(file: Path, begin: int, step: int) -> None:
     """One bit in a byte now and then."""
     data = bytearray(file.read_bytes())

@@ -90,7 +90,8 @@ STATES = {
         "dead",
         files={
             "run/cairn/bitcoind.report": "The data partition is full; bitcoind stays stopped."
-            " Lower prune= in node.conf or use a larger disk, then reboot.\n"
+            " Keep fewer blocks with prune= in node.conf (0 keeps all, 550 the fewest) or use a"
+            " larger disk, then reboot.\n"
         },
     ),
     "no-network": State(chain=CHAIN, peers=()),

@@ -290,6 +290,22 @@ def test_no_room(node: Node, held: bool) -> None:
     assert not node.label("sda1").startswith("cairn-0")
 
 
+def test_data_that_cannot_be_read_are_held(node: Node, shell: str) -> None:
+    """A failing card whose folder gives an error is not taken for an empty one."""
+    node.write("fs/mmcblk0p4/lib/bitcoind/wallets/w", "coins")
+    node.data_disk("sda", "S1")
+    node.node_conf("datadisk=S1\n")
+    program(
+        node.root / "bin/find",
+        'case $1 in */old*) echo "find: $1: Input/output error" >&2; exit 1 ;; esac\n'
+        'exec /usr/bin/find "$@"',
+    )
+    said = node.run(shell, status=KILLED)
+    assert "Both the system's disk and" in said
+    assert node.data() == ""
+    assert node.calls("e2label") == []
+
+
 def test_what_is_found_on_it_is_not_touched(node: Node, shell: str) -> None:
     """A signature, a partition, or content of the first MiB: it waits, and writes nothing."""
     node.node_conf("datadisk=S1\n")

@@ -113,6 +113,22 @@ def test_full_by_df(unit: Unit) -> None:
     assert not unit.path("run/cairn/bitcoind.look").exists()
 
 
+def test_full_in_order(unit: Unit) -> None:
+    """Core ends with status 0 and no word when less than 100 MiB are left: it is said why."""
+    unit.comes_up()
+    unit.free_kib = 102_399
+    said = unit.ends("", "success", "0")
+    assert "The data partition is full; bitcoind stays stopped." in said
+    assert "0 keeps all" in said
+    assert not unit.held
+    # the next start may find room, and takes the sentence away
+    assert unit.starts() == said
+    unit.comes_up()
+    assert unit.report == ""
+    unit.free_kib = 102_400
+    assert unit.ends("", "success", "0") == ""
+
+
 DATABASE = [
     COINS,
     f"Error: {COINS}",

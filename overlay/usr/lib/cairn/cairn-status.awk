@@ -365,8 +365,8 @@ END {
 		"The node has no connection to other nodes; check the network cable, the router and the" \
 		" clock, without which Tor does not connect; journalctl -u cairn-tor has Tor's words."
 	if (data_size && data_free < 1e9) warning[++warnings] = \
-		"Little room is left on the data disk (" size(data_free) "); lower prune= in node.conf" \
-		" or use a larger disk."
+		"Little room is left on the data disk (" size(data_free) "); keep fewer blocks with prune=" \
+		" in node.conf (0 keeps all, 550 the fewest) or use a larger disk."
 	keep_history()
 	left = estimate()
 	texts_of_all()

@@ -69,7 +69,9 @@ content() {
 datadisk_held() {
 	held=yes
 	if attach "$system_part" old ro; then
-		[ -n "$(find "$work/old/lib/bitcoind" -mindepth 1 2>/dev/null | head -n 1)" ] || held=no
+		# from the top, so that a folder that is not there differs from one that cannot be read
+		entries=$(find "$work/old/" -mindepth 1 -maxdepth 3 2>/dev/null) &&
+			! printf '%s\n' "$entries" | grep -qF "$work/old/lib/bitcoind/" && held=no
 		detach old || :
 	fi
 	echo "$held"

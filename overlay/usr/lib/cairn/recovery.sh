@@ -49,7 +49,12 @@ device_says() {
 # full ROOT: has the data partition less room than Core asks for? (50 MiB: CheckDiskSpace,
 # src/util/fs_helpers.cpp) nearly_full ROOT: so little that a step of growth may not fit? (2
 # GiB: LMDB asks for an eighth of its map) When it cannot be measured: no.
+# filling ROOT: has it less than the twice as much below which Core ends in order, without a word
+# on standard error? (src/init.cpp: every 5 minutes)
 full() { [ "$(room "$1")" -lt 51200 ]; }
+filling() { [ "$(room "$1")" -lt 102400 ]; }
+full_says="The data partition is full; bitcoind stays stopped. Keep fewer blocks with prune= in"
+full_says="$full_says node.conf (0 keeps all, 550 the fewest) or use a larger disk, then reboot."
 nearly_full() { [ "$(room "$1")" -lt 2097152 ]; }
 room() {
 	${CAIRN_DF:-df} -Pk "$1/var/lib/bitcoind" 2>/dev/null |

@@ -49,8 +49,8 @@ device_says() {
 # full ROOT: has the data partition less room than Core asks for? (50 MiB: CheckDiskSpace,
 # src/util/fs_helpers.cpp) nearly_full ROOT: so little that a step of growth may not fit? (2
 # GiB: LMDB asks for an eighth of its map) When it cannot be measured: no.
-# filling ROOT: has it less than the twice as much below which Core ends in order, without a word
-# on standard error? (src/init.cpp: every 5 minutes)
+# filling ROOT: has it less than twice that, below which Core ends in order, without a word on
+# standard error? (src/init.cpp: every 5 minutes)
 full() { [ "$(room "$1")" -lt 51200 ]; }
 filling() { [ "$(room "$1")" -lt 102400 ]; }
 full_says="The data partition is full; bitcoind stays stopped. Keep fewer blocks with prune= in"

@@ -46,18 +46,16 @@ def test_everything_else_is_refused(seen: dict[str, Any]) -> None:
 
 
 def test_paths_in_place_of_names(seen: dict[str, Any]) -> None:
-    """docs/use/wallet.md: where bitcoind may write, wallets can be made; paths can be probed."""
-    statuses = {what: answer[0] for what, answer in seen["paths"].items()}
-    assert statuses == {
-        "create /run/bitcoind/rpc/w": 200,
-        "create ../../w": 200,
-        "create /run/bitcoind/w": 500,  # root's
-        "create /usr/w": 500,
-        "load /nowhere": 500,
-        "load /etc/ssl": 500,
-    }
-    assert "does not exist" in seen["paths"]["load /nowhere"][1]["message"]
-    assert "does not exist" not in seen["paths"]["load /etc/ssl"][1]["message"]
+    """-walletdironly: no name leads out of the wallets' folder, or tells whether a path exists."""
+    for what, (status, answer) in seen["paths"].items():
+        assert status == 500, what
+        assert "path below the wallet directory" in answer["message"], what
+    assert len(seen["paths"]) == 8
+
+
+def test_the_wallets_have_a_folder(seen: dict[str, Any]) -> None:
+    """Wherever bitcoind may write: all that was made lies in it."""
+    assert seen["folders"] == ["/var/lib/bitcoind/regtest/wallets"]
 
 
 def test_the_nodes_own_user_goes_on(seen: dict[str, Any]) -> None:

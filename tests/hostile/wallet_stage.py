@@ -56,6 +56,8 @@ def folders() -> None:
         ("/var/lib/cairn/ssh", 0, 0o700),
         ("/var/lib/cairn/wallet", 0, 0o700),
         ("/var/lib/bitcoind", cage.UID, 0o710),
+        # As systemd makes the main chain's: there, Core makes no folder for the wallets.
+        ("/var/lib/bitcoind/regtest", cage.UID, 0o710),
         ("/run/sshd", 0, 0o755),
     ):
         Path(path).mkdir(parents=True, exist_ok=True)
@@ -198,9 +200,9 @@ def paths(login: str, port: int) -> dict[str, Answer]:
     """What the user may do with paths in place of a wallet's name."""
     seen = {
         f"create {name}": call(login, "createwallet", name, True, True, port=port)
-        for name in ("/run/bitcoind/rpc/w", "../../w", "/run/bitcoind/w", "/usr/w")
+        for name in ("/run/bitcoind/rpc/w", "../../w", "../settings.json.tmp", "/usr/w", "/tmp/w")
     }
-    for name in ("/nowhere", "/etc/ssl"):
+    for name in ("/nowhere", "/etc/ssl", "../blocks"):
         seen[f"load {name}"] = call(login, "loadwallet", name, port=port)
     return seen
 
@@ -290,6 +292,13 @@ def main() -> None:
     seen["sparrow"] = sparrow(login, FORWARDED)
     seen["refused"] = refused(login, FORWARDED)
     seen["paths"] = paths(login, FORWARDED)
+    seen["folders"] = sorted(
+        {
+            str(file.parent.parent)
+            for top in ("/var", "/run", "/tmp")
+            for file in Path(top).rglob("wallet.dat")
+        }
+    )
     seen["wrong"] = call("wallet:0" * 1, "uptime", port=FORWARDED)[0]
     seen["cookie"] = cookie("getpeerinfo") == [] and cookie("getindexinfo")
     seen["files"] = {

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.hostile.cage import TOOLS
-from tests.hostile.wallet_stage import cookie, daemon, folders, furnish, mine, settle
+from tests.hostile.wallet_stage import cookie, daemon, folders, furnish, mine, settle, stopped
 
 PORT = 18444
 SECONDS = "90"
@@ -57,8 +57,7 @@ def play(options: list[str]) -> dict[str, Any]:
     cookie("sendrawtransaction", signed)
     mine(1)
     seen["spent"] = client(script)
-    cookie("stop")
-    process.wait(60)
+    stopped(process)
     return seen
 
 

@@ -402,8 +402,7 @@ def main() -> None:
     seen["left"] = sorted(capture.left)
     seen["listens"] = sorted(cage.sockets())
     key = Path("/var/lib/bitcoind/regtest/onion_v3_private_key").read_bytes()
-    cookie("stop")
-    process.wait(120)
+    wallet_stage.stopped(process)
     process = wallet_stage.daemon()
     seen["same onion"] = until("its onion again", lambda: own_onion(cookie))[0] == node and (
         key == Path("/var/lib/bitcoind/regtest/onion_v3_private_key").read_bytes()

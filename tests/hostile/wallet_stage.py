@@ -11,10 +11,12 @@ Writes one JSON object to standard output: what each step has seen.
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.client
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -85,6 +87,7 @@ def daemon(*options: str) -> subprocess.Popen[bytes]:
         env={"PATH": "/usr/bin:/usr/sbin", "CAIRN_RAN": "/run/ran"},
         preexec_fn=cage.limits,
         cwd="/",
+        start_new_session=True,
     )
     end = time.monotonic() + 120
     while "systemd-notify --ready" not in Path("/run/ran").read_text():
@@ -92,6 +95,18 @@ def daemon(*options: str) -> subprocess.Popen[bytes]:
             raise RuntimeError(Path("/run/bitcoind.log").read_text()[-2000:])
         time.sleep(0.1)
     return process
+
+
+def stopped(process: subprocess.Popen[bytes]) -> None:
+    """Stops the daemon by RPC, and then ends what is left of its unit, as systemd does.
+
+    bitcoind's -shutdownnotify leaves a child that watches it: until that sees its end, up to a
+    second later, it holds the sockets that it has inherited, and no other daemon gets the ports.
+    """
+    cookie("stop")
+    process.wait(120)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def call(login: str, method: str, *params: object, port: int = RPC, wallet: str = "") -> Answer:
@@ -310,8 +325,7 @@ def main() -> None:
     before = Path("/var/lib/cairn/wallet/rpc-password").read_text()
     settle()
     seen["same"] = before == Path("/var/lib/cairn/wallet/rpc-password").read_text()
-    cookie("stop")
-    process.wait(60)
+    stopped(process)
     Path("/boot/node.conf").write_text("regtest=1\nlisten=0\n[regtest]\nprune=0\n")
     settle()
     process = daemon()

@@ -365,11 +365,11 @@ def test_wallets_are_named(unit: Unit) -> None:
     unit.kernel = EIO
     assert "wallet" not in unit.ends("")
     unit.path("run/cairn/bitcoind.hold").unlink()
-    for folder in ("w", "wallets/x", "regtest/y"):
+    for folder in ("w", "wallets/x", "regtest/wallets/a/y"):
         unit.path(f"var/lib/bitcoind/{folder}/wallet.dat").touch()
     assert (
-        "First copy the wallet to another computer (scp -r root@NODE:/var/lib/bitcoind/w "
-        "root@NODE:/var/lib/bitcoind/regtest/y root@NODE:/var/lib/bitcoind/wallets/x .). Replace"
+        "First copy the wallet to another computer (scp -r root@NODE:/var/lib/bitcoind/w root@NODE"
+        ":/var/lib/bitcoind/wallets/x root@NODE:/var/lib/bitcoind/regtest/wallets/a/y .). Replace"
     ) in unit.ends("")
 
 

@@ -226,11 +226,12 @@ once_forget() {
 # wallet_advice ROOT: how to save the wallets, if there are any: the folders of three, below the
 # data folder or, on a test chain, below that chain's. The owner copies this to a shell, and
 # whoever can write to the data folder chooses the names: in place of one with anything but
-# letters, digits and ._- stands the folder that it is in. Links are not followed, and the
-# walk has an end, whatever is there.
+# letters, digits and ._- stands the folder that it is in. The deepest that is looked for has
+# a name of two parts, on a test chain. Links are not followed, and the walk has an end,
+# whatever is there.
 wallet_advice() {
 	data=$1/var/lib/bitcoind
-	for depth in 2 3 4; do
+	for depth in 2 3 4 5; do
 		timeout 10 find "$data" -mindepth $depth -maxdepth $depth \
 			-type f -name wallet.dat 2>/dev/null |
 			head -n 100 | LC_ALL=C sort

@@ -406,7 +406,7 @@ function ways_to_connect(    i, port) {
 }
 function default_ways(    port) {
 	port = rpc_port[of_chain()]
-	way[ways = 1] = "Through SSH, for wallets that use Bitcoin Core (Sparrow, Specter, Liana)"
+	way[ways = 1] = "Through SSH, for wallets that use Bitcoin Core (Sparrow, Specter)"
 	if (fact["ssh"] != "yes") add_step("Put your SSH key into node.conf on the card" \
 		" (walletkey=) and start the node again. Without a key nobody can log in.")
 	else {

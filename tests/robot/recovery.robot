@@ -65,7 +65,7 @@ Disk Fails
     Break Disk    ${kind}    ${errno}
     Guest Result    node-cli gettxoutsetinfo none
     Is Held Back    The card or disk fails (
-    File Should Contain    /run/cairn/bitcoind.report    scp -r root@NODE:${DATA}/wallets/purse .
+    File Should Contain    /run/cairn/bitcoind.report    scp -r root@NODE:${DATA}/wallets .
     Files Should Not Exist    /var/lib/cairn/rebuild-wanted
 
 Healthy Disk Again

@@ -365,11 +365,12 @@ def test_wallets_are_named(unit: Unit) -> None:
     unit.kernel = EIO
     assert "wallet" not in unit.ends("")
     unit.path("run/cairn/bitcoind.hold").unlink()
-    for folder in ("w", "wallets/x", "regtest/wallets/a/y"):
+    for folder in ("w", "wallets/0", "wallets/1", "wallets/2", "regtest/wallets/a/y"):
         unit.path(f"var/lib/bitcoind/{folder}/wallet.dat").touch()
     assert (
-        "First copy the wallet to another computer (scp -r root@NODE:/var/lib/bitcoind/w root@NODE"
-        ":/var/lib/bitcoind/wallets/x root@NODE:/var/lib/bitcoind/regtest/wallets/a/y .). Replace"
+        "First copy the wallet to another computer (scp -r root@NODE:/var/lib/bitcoind/w "
+        "root@NODE:/var/lib/bitcoind/wallets root@NODE:/var/lib/bitcoind/regtest/wallets .). "
+        "Replace"
     ) in unit.ends("")
 
 
@@ -379,11 +380,11 @@ def test_wallets_behind_links(unit: Unit) -> None:
     for number in range(300):
         (data / f"l{number}").symlink_to(data)
     unit.path("var/lib/bitcoind/w/wallet.dat").touch()
-    unit.path("var/lib/bitcoind/wallets/ok/new\nline/wallet.dat").touch()
+    unit.path("var/lib/bitcoind/ok/new\nline/wallet.dat").touch()
     unit.kernel = EIO
     begun = time.monotonic()
     assert (
-        "(scp -r root@NODE:/var/lib/bitcoind/w root@NODE:/var/lib/bitcoind/wallets/ok .). Replace"
+        "(scp -r root@NODE:/var/lib/bitcoind/w root@NODE:/var/lib/bitcoind/ok .). Replace"
     ) in unit.ends("")
     assert time.monotonic() - begun < 10
 

@@ -223,12 +223,12 @@ once_forget() {
 	[ "$2" != main ] || rm -f "$1/var/lib/cairn/reindex-done" || :
 }
 
-# wallet_advice ROOT: how to save the wallets, if there are any: the folders of three, below the
-# data folder or, on a test chain, below that chain's. The owner copies this to a shell, and
-# whoever can write to the data folder chooses the names: in place of one with anything but
-# letters, digits and ._- stands the folder that it is in. The deepest that is looked for has
-# a name of two parts, on a test chain. Links are not followed, and the walk has an end,
-# whatever is there.
+# wallet_advice ROOT: how to save the wallets, if there are any: the wallets' folder, and the
+# folders of others, three in all, below the data folder or, on a test chain, below that
+# chain's. The owner copies this to a shell, and whoever can write to the data folder chooses
+# the names: in place of one with anything but letters, digits and ._- stands the folder that
+# it is in. The deepest that is looked for has a name of two parts, on a test chain. Links are
+# not followed, and the walk has an end, whatever is there.
 wallet_advice() {
 	data=$1/var/lib/bitcoind
 	for depth in 2 3 4 5; do
@@ -240,6 +240,7 @@ wallet_advice() {
 		case $file in "$data"/*) ;; *) continue ;; esac
 		folder=${file%/*}
 		folder=${folder#"$data"}
+		case $folder in */wallets/*) folder=${folder%%/wallets/*}/wallets ;; esac
 		while :; do
 			case $folder in *[!A-Za-z0-9._/-]*) folder=${folder%/*} ;; *) break ;; esac
 		done

@@ -1,0 +1,167 @@
+"""The address in updateurl=: the way of a download, update=notify and update=auto, the window.
+
+The node, its RAUC and its boot loader: tests/shared/update_node.py.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.shared.update_node import UpdateNode
+from tests.unit.update.steps import URL, install, records
+
+
+@pytest.mark.parametrize(
+    ("records", "by"),
+    [
+        ("network on\n", ""),
+        ("network outbound\nprivate listen\n", ""),
+        ("network on\nprivate mdns page\n", ""),
+        ("network on\ntor 1\nprivate tor\n", "socks5h://127.0.0.1:9050"),
+        (
+            "network on\noption - proxy=192.168.1.60:9050\nprivate proxy\n",
+            "socks5h://192.168.1.60:9050",
+        ),
+        ("network off\nlock 1\n", None),
+        ("network off\ntor 1\n", None),
+        ("network on\nprivate onlynet\noption - onlynet=ipv6\n", None),
+        ("network on\nprivate connect\n", None),
+        ("network on\nprivate onion\noption - onion=192.168.1.60:9050\n", None),
+        ("network on\noption - proxy=192.168.1.60:9050=onion\nprivate proxy\n", None),
+        ("network on\noption - proxy=unix:/run/x\nprivate proxy\n", None),
+        ("network on\noption - proxy=1.2.3.4:1\noption main proxy=5.6.7.8:1\n", None),
+        ("network on\nprivate somethingnew\n", None),
+        ("", None),
+    ],
+)
+def test_way_of_a_download(pi: UpdateNode, records: str, by: str | None) -> None:
+    """Through Tor or the owner's proxy; where neither can be told, not at all."""
+    pi.file(pi.bundle("2.0.0"), "served")
+    pi.write("run/cairn/node-conf.records", records)
+    url = URL + "c.raucb"
+    install(pi, "--no-reboot", url, status=0 if by is not None else 1)
+    asked = pi.read("asked")
+    assert asked == ("" if by is None else f"install {url} by {by}\n")
+
+
+@pytest.mark.parametrize(
+    ("tor", "host", "word"),
+    [
+        ("only", "example.org", "end in .onion"),
+        ("only", "192.168.1.9", "end in .onion"),
+        ("only", "abc.onion", ""),
+        ("1", "example.org", ""),
+        ("1", "abc.onion:80", ""),
+        ("1", "192.168.1.9:8000", "own network"),
+        ("1", "172.31.0.1", "own network"),
+        ("1", "172.32.0.1", ""),
+        ("1", "[fd00::1]:80", "own network"),
+        ("1", "nas.local", "own network"),
+        ("1", "localhost", "own network"),
+    ],
+)
+def test_what_tor_does_not_reach(pi: UpdateNode, tor: str, host: str, word: str) -> None:
+    """It is said, and not taken for a fault of the file."""
+    pi.file(pi.bundle("2.0.0"), "served")
+    pi.write("run/cairn/node-conf.records", f"network on\ntor {tor}\nprivate tor\n")
+    said = install(pi, "--no-reboot", f"http://{host}/c.raucb", status=1 if word else 0)
+    assert word in said
+    assert (pi.read("asked") == "") == bool(word)
+
+
+def test_onion_address(pi: UpdateNode) -> None:
+    """It is of no use without Tor, and asking the name server for it would tell."""
+    pi.write("run/cairn/node-conf.records", "network on\n")
+    for host in ("abc.onion", "ABC.Onion", "abc.onion:80", "abc.onion.", "me@abc.onion."):
+        assert "needs tor=" in install(pi, f"http://{host}/c.raucb", status=1)
+    assert pi.read("asked") == ""
+
+
+def test_notify(node: UpdateNode) -> None:
+    """The screen says what there is; nothing is written."""
+    node.file(node.bundle("2.0.0"), "served")
+    records(node, "notify")
+    assert "reboot" not in node.run("cairn-update", "--window").splitlines()
+    assert node.read("asked") == f"info {URL}cairn-{node.board}.raucb by \n"
+    assert "Version 2.0.0 is there (1.0.0 runs)" in node.screen()
+    assert node.slots("get-primary") == "a"
+
+
+def test_auto(node: UpdateNode) -> None:
+    """Installed and tried without anybody."""
+    node.file(node.bundle("2.0.0"), "served")
+    records(node, "auto")
+    assert node.restarted(node.run("cairn-update", "--window")).version == "2.0.0"
+
+
+@pytest.mark.parametrize("mode", ["auto", "notify"])
+@pytest.mark.parametrize("version", ["1.0.0", "0.9", "1.0.0-rc1"])
+def test_nothing_newer(pi: UpdateNode, mode: str, version: str) -> None:
+    """No word, no write."""
+    pi.file(pi.bundle(version), "served")
+    records(pi, mode)
+    assert pi.run("cairn-update", "--window") == ""
+    assert pi.screen() == ""
+
+
+@pytest.mark.parametrize(("mode", "url"), [("off", URL), ("notify", ""), ("auto", ""), ("", URL)])
+def test_nobody_is_asked(pi: UpdateNode, mode: str, url: str) -> None:
+    """With update=off, without an address, and where node.conf was not read."""
+    records(pi, mode, url)
+    pi.run("cairn-update", "--window")
+    (pi.path / "run/cairn/node-conf.records").unlink()
+    pi.run("cairn-update", "--window")
+    assert pi.read("asked") == ""
+
+
+def test_unsigned_at_the_address(pi: UpdateNode) -> None:
+    """It is said, as an update that does not come is one that the owner waits for."""
+    bundle = pi.bundle("2.0.0")
+    (bundle / "signed").unlink()
+    pi.file(bundle, "served")
+    records(pi, "auto")
+    pi.run("cairn-update", "--window")
+    assert "not signed for this node" in pi.screen()
+
+
+def test_auto_makes_no_exceptions(pi: UpdateNode) -> None:
+    """A new data format is the owner's decision."""
+    pi.file(pi.bundle("2.0.0", "b", data_format="2", data_reads="1"), "served")
+    records(pi, "auto")
+    pi.run("cairn-update", "--window", status=1)
+    assert "no way back" in pi.screen()
+    assert pi.slots("get-primary") == "a"
+
+
+def test_auto_and_a_disk_that_cannot_be_written(pi: UpdateNode) -> None:
+    """A failure could not be counted, and it would be tried each night: nothing is installed."""
+    pi.file(pi.bundle("2.0.0"), "served")
+    records(pi, "auto")
+    (pi.path / "var/lib/cairn/update").touch()
+    pi.run("cairn-update", "--window", status=1)
+    assert "a failure would not be remembered" in pi.screen()
+    assert pi.slots("get-primary") == "a"
+    # The owner may.
+    assert pi.restarted(install(pi)).version == "2.0.0"
+
+
+def test_window_waits(pi: UpdateNode) -> None:
+    """A clock that jumps to the night in the first minutes does not use up the night."""
+    pi.file(pi.bundle("2.0.0"), "served")
+    records(pi, "auto")
+    pi.write("proc/uptime", "500.0 1\n")
+    pi.time_passes(60)
+    said = pi.run("cairn-update", "--window", CAIRN_UPDATE_WAITS="60")
+    assert "not installed" not in said
+    assert pi.restarted(said).version == "2.0.0"
+
+
+def test_check(pi: UpdateNode) -> None:
+    """Prints, and changes nothing."""
+    pi.file(pi.bundle("2.0.0"), "served")
+    records(pi, "off")
+    assert "version 2.0.0, newer" in pi.run("node-update", "check")
+    assert "version 2.0.0" in pi.run("node-update", "check", "https://example.org/x.raucb")
+    records(pi, "off", "")
+    assert "no updateurl=" in pi.run("node-update", "check")
+    assert pi.screen() == ""

@@ -1,0 +1,270 @@
+"""Back to the version before, by failures or by the owner: the data format and node.conf.
+
+The node, its RAUC and its boot loader: tests/shared/update_node.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.shared.commands import program
+from tests.shared.update_node import LIBRARY, UpdateNode
+from tests.unit.update.steps import install, on_trial, records
+
+
+def test_three_failures(node: UpdateNode) -> None:
+    """Then nothing tries it by itself, and the owner's word does; success forgets them."""
+    for count in (1, 2, 3):
+        assert node.restarted(install(node)).version == "2.0.0"
+        assert node.cut().version == "1.0.0"
+        node.trial()
+        assert f"2.0.0 {count}\n" in node.read("var/lib/cairn/update/failed")
+    assert "failed three times" in node.screen()
+    assert "failed      2.0.0, 3 times" in node.run("node-update", "status")
+    assert "has failed three times" in install(node, status=1)
+    node.file(node.bundle("2.0.0"), "served")
+    records(node, "auto")
+    assert "reboot" not in node.run("cairn-update", "--window")
+    node.file(node.bundle("2.0.1"), "served")
+    assert "reboot" in node.run("cairn-update", "--window")
+    node.boot_folder.joinpath("tryboot.txt").unlink(missing_ok=True)
+    if node.slots("get-primary") == "b":
+        node.slots("set-primary", "a")
+    assert node.restarted(install(node, "--again")).version == "2.0.0"
+    node.trial()
+    assert node.read("var/lib/cairn/update/failed") == ""
+
+
+def test_first_boots_of_a_card(node: UpdateNode) -> None:
+    """Good as soon as bitcoind answers: a unit that fails, once or always, keeps no update out."""
+    node.never_good()
+    node.write("failed-units", "x.service loaded failed failed x\n")
+    node.write("state", "degraded\n")
+    # What looks bad at first is looked at again.
+    node.write("run/cairn/bitcoind.hold", "")
+    program(node.tools / "sleep", f"rm {node.path}/run/cairn/bitcoind.hold")
+    assert "reboot" not in node.trial()
+    node.slots("committed")
+    assert node.screen() == ""
+    on_trial(node)
+
+
+def test_shutdown_in_the_first_boot_of_a_card(pi: UpdateNode) -> None:
+    """It says nothing, and the next boot looks again."""
+    (pi.boot_folder / "slot-a/good").unlink()
+    pi.write("state", "stopping\n")
+    assert pi.trial() == ""
+    pi.slots("committed", status=1)
+
+
+def test_rollback_and_its_data(node: UpdateNode) -> None:
+    """Not to a version that cannot read what the newer one has written."""
+    on_trial(node)
+    node.write("usr/share/cairn/data-format", "data-format=2\ndata-reads=1\n")
+    node.run("cairn-trial", "--note")
+    assert node.read("var/lib/cairn/update/data-format") == "data-format=2\n"
+    node.trial()
+    said = node.run("node-update", "rollback", status=1)
+    assert "cannot read the data" in said
+    assert node.cut().version == "2.0.0"
+
+
+def test_data_format_is_noted_before_it_is_written(node: UpdateNode) -> None:
+    """A trial that ends in any way has noted it; the version before says what that means."""
+    node.run("cairn-trial", "--note")
+    assert node.read("var/lib/cairn/update/data-format") == "data-format=1\n"
+    file = node.file(node.bundle("2.0.0", "b", data_format="2"))
+    assert node.restarted(install(node, "--new-format", file)).version == "2.0.0"
+    node.write("usr/share/cairn/data-format", "data-format=2\ndata-reads=1\n")
+    node.run("cairn-trial", "--note")
+    node.write("usr/share/cairn/data-format", "data-format=1\ndata-reads=1\n")
+    assert node.cut().version == "1.0.0"
+    node.run("cairn-trial", "--note")
+    assert node.read("var/lib/cairn/update/data-format") == "data-format=2\n"
+    node.trial()
+    assert "may already be in its format, which 1.0.0 cannot read" in node.screen()
+    said = install(node, "--downgrade", node.file(node.bundle("0.9")), status=1)
+    assert "cannot read the data" in said
+
+
+def test_data_format_that_cannot_be_noted(pi: UpdateNode) -> None:
+    """bitcoind is not started with it: its unit requires this one."""
+    pi.write("usr/share/cairn/data-format", "data-format=2\ndata-reads=1\n")
+    (pi.path / "var/lib/cairn/update").touch()
+    assert "bitcoind is not started" in pi.run("cairn-trial", "--note", status=1)
+    units = LIBRARY.parent / "systemd/system"
+    unit = (units / "bitcoind.service").read_text()
+    for word in ("Requires", "After"):
+        assert f"\n{word}=cairn-format-note.service\n" in unit
+    assert "cairn-trial --note\n" in (units / "cairn-format-note.service").read_text()
+
+
+def test_cut_in_the_trial_of_a_rollback(node: UpdateNode) -> None:
+    """The old version has proved itself long ago: it is kept, and can be gone back to."""
+    on_trial(node)
+    node.trial()
+    for _ in range(4):
+        assert node.restarted(node.run("node-update", "rollback")).version == "1.0.0"
+        assert node.cut().version == "2.0.0"
+        node.trial()
+        assert "Version 1.0.0 did not stay" in node.screen()
+        assert "node-update rollback tries it again" in node.screen()
+    assert node.read("var/lib/cairn/update/failed") == ""
+    node.slots("committed")
+    assert node.slots("get-primary") == "b"
+    assert node.restarted(node.run("node-update", "rollback")).version == "1.0.0"
+    node.trial()
+    assert node.cut().version == "1.0.0"
+
+
+@pytest.mark.parametrize("note", ["phase=writing\n", ""])
+def test_tried_before_it_was_noted(tmp_path: Path, note: str) -> None:
+    """A PC armed it, and the power failed before `trial` said so: it is counted."""
+    node = UpdateNode(tmp_path / "node", "x86_64")
+    install(node, "--no-reboot")
+    trial = node.path / "var/lib/cairn/update/trial"
+    trial.write_text(note)
+    assert node.cut().version == "2.0.0"
+    node.write("failed-units", "x.service loaded failed failed x\n")
+    assert node.restarted(node.trial()).version == "1.0.0"
+    node.write("failed-units", "")
+    node.trial()
+    assert "Version 2.0.0 did not stay: failed: x.service." in node.screen()
+    assert node.read("var/lib/cairn/update/failed") == "2.0.0 1\n"
+    assert not (node.path / "var/lib/cairn/update/reason").exists()
+    assert not trial.exists()
+    assert node.cut().version == "1.0.0"
+    node.trial()
+    assert node.read("var/lib/cairn/update/failed") == "2.0.0 1\n", "it is counted once"
+
+
+def test_armed_before_it_was_noted(pi: UpdateNode) -> None:
+    """On a Raspberry Pi the version that runs comes back; nothing is left to be tried."""
+    install(pi, "--no-reboot")
+    pi.write("var/lib/cairn/update/trial", "phase=writing\n")
+    assert pi.cut().version == "1.0.0"
+    pi.trial()
+    assert "interrupted while it was being written" in pi.screen()
+    assert pi.slots("get-primary") == "a"
+    assert "nothing is installed" in pi.run("node-update", "reboot", status=1)
+    assert not (pi.path / "var/lib/cairn/update/trial").exists()
+    pi.cut()
+    pi.trial()
+    assert pi.screen() == "", "it is said once"
+
+
+def test_armed_and_never_noted(node: UpdateNode) -> None:
+    """node-update reboot takes slot and version from what is armed, and a failure is counted."""
+    install(node, "--no-reboot")
+    (node.path / "var/lib/cairn/update/trial").unlink()
+    assert node.restarted(node.run("node-update", "reboot")).version == "2.0.0"
+    noted = node.read("var/lib/cairn/update/trial")
+    assert noted.startswith("slot=b\nphase=going\nversion=2.0.0\n")
+    assert node.cut().version == "1.0.0"
+    node.trial()
+    assert node.read("var/lib/cairn/update/failed") == "2.0.0 1\n"
+
+
+def test_failure_that_is_history(node: UpdateNode) -> None:
+    """A rollback that fails once and then succeeds: the first one is not told of any more."""
+    on_trial(node)
+    node.trial()
+    assert node.restarted(node.run("node-update", "rollback")).version == "1.0.0"
+    assert node.cut().version == "2.0.0"
+    node.trial()
+    assert node.screen().startswith("Version 1.0.0 did not stay")
+    node.cut()
+    node.trial()
+    assert node.screen().startswith("Version 1.0.0 did not stay"), "until something else happens"
+    assert node.restarted(node.run("node-update", "rollback")).version == "1.0.0"
+    node.write("var/lib/cairn/update/last", "Version 1.0.0 did not stay: x.\n")  # of another day
+    node.trial()
+    assert node.screen().startswith("Version 1.0.0 is in use now.")
+    node.cut()
+    node.trial()
+    assert node.screen() == ""
+
+
+def test_node_conf_of_before(node: UpdateNode) -> None:
+    """Kept at the installation, and put back on request only."""
+    on_trial(node)
+    node.trial()
+    kept = node.path / "var/lib/cairn/update/node.conf"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    node.write("boot/node.conf", "hostname=attic\nkey-of-2.0=1\n")
+    assert node.restarted(node.run("node-update", "rollback")).version == "1.0.0"
+    assert "key-of-2.0" in node.read("boot/node.conf")
+    node.trial()
+    said = node.run("node-update", "rollback", "--node-conf", "--no-reboot")
+    assert node.read("boot/node.conf") == "hostname=attic\n# put back by node-update\n"
+    # The owner's own one is not lost, also not by doing it twice.
+    replaced = node.path / "var/lib/cairn/update/node.conf.replaced"
+    assert "node.conf.replaced" in said
+    node.run("node-update", "rollback", "--node-conf", "--no-reboot")
+    assert "key-of-2.0" in replaced.read_text()
+    assert replaced.stat().st_mode & 0o777 == 0o600
+
+
+def test_node_conf_of_before_is_less_private(pi: UpdateNode) -> None:
+    """It is not put back, and which lines it lacks is said: a line at the end, or another one."""
+    on_trial(pi)
+    pi.trial()
+    pi.write("boot/node.conf", "tor=only\nhostname=attic\n")
+    pi.write("run/cairn/node-conf.records", "network on\ntor only\nprivate tor toronly\nlock 1\n")
+    said = pi.run("node-update", "rollback", "--node-conf", "--no-reboot", status=1)
+    assert "less private: it lacks what the present one has in these lines: tor toronly." in said
+    # What is remembered counts where the present file says nothing; what cannot be read is no "no".
+    pi.write("run/cairn/node-conf.records", "network off\n")
+    pi.write("var/lib/cairn/private", "page\n")
+    assert "these lines: page." in pi.run("node-update", "rollback", "--node-conf", status=1)
+    pi.write("var/lib/cairn/private", "torn")
+    assert "cannot be told" in pi.run("node-update", "rollback", "--node-conf", status=1)
+    assert pi.read("boot/node.conf") == "tor=only\nhostname=attic\n"
+    assert pi.slots("get-primary") == "b"
+    # It has the same.
+    pi.write("var/lib/cairn/private", "tor toronly\n")
+    pi.write("var/lib/cairn/update/node.conf", "tor=only\n")
+    pi.run("node-update", "rollback", "--node-conf", "--no-reboot")
+    assert pi.read("boot/node.conf") == "tor=only\n# put back by node-update\n"
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_node_conf_comes_back(node: UpdateNode, edited: bool) -> None:
+    """If the version that it was put back for does not stay; but not over one that is newer."""
+    on_trial(node)
+    node.trial()
+    node.write("boot/node.conf", "page=0\n")
+    assert node.restarted(node.run("node-update", "rollback", "--node-conf")).version == "1.0.0"
+    assert node.read("boot/node.conf").startswith("hostname=attic\n")
+    if edited:
+        node.write("boot/node.conf", "page=0\nmdns=0\n")
+    assert node.cut().version == "2.0.0"
+    node.trial()
+    assert "did not stay" in node.screen()
+    assert node.read("boot/node.conf") == ("page=0\nmdns=0\n" if edited else "page=0\n")
+
+
+@pytest.mark.parametrize("how", ["unsigned", "late", "cut"])
+def test_update_that_fails_keeps_the_kept_node_conf(node: UpdateNode, how: str) -> None:
+    """The version beside may need it still."""
+    on_trial(node)
+    node.trial()
+    node.write("var/lib/cairn/node.conf", "key-of-2.0=1\n")
+    bundle = node.bundle("3.0.0")
+    if how == "unsigned":
+        (bundle / "signed").unlink()
+    elif how == "late":
+        (bundle / "late").touch()
+    else:
+        (bundle / "signed").unlink()
+        node.write("var/lib/cairn/update/trial", "phase=writing\n")
+        node.write("var/lib/cairn/update/node.conf.next", "key-of-2.0=1\n")
+        node.trial()
+    if how != "cut":
+        install(node, node.file(bundle), status=1)
+    assert node.read("var/lib/cairn/update/node.conf") == "hostname=attic\n"
+    assert not (node.path / "var/lib/cairn/update/node.conf.next").exists()
+    install(node, "--no-reboot", node.file(node.bundle("3.0.0")))
+    assert node.read("var/lib/cairn/update/node.conf") == "key-of-2.0=1\n"

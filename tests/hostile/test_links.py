@@ -217,7 +217,7 @@ def test_wallets_of_a_test_chain_are_found(tmp_path: Path, shell: str) -> None:
         folder.mkdir(parents=True)
         (folder / "wallet.dat").touch()
     said = wallet_advice(shell, tmp_path)
-    assert "bitcoind/wallets/a root@NODE:/var/lib/bitcoind/testnet4/wallets/b ." in said
+    assert "bitcoind/wallets root@NODE:/var/lib/bitcoind/testnet4/wallets ." in said
 
 
 def test_the_owner_of_the_run_folder(place: Path) -> None:

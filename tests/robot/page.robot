@@ -86,7 +86,12 @@ A Full Disk
     Node Is Up
 
 A Damaged Database
+    [Documentation]    On a node that knows an old tip from the real one: until then it rebuilds.
     [Tags]    long
+    Shut Down
+    Put Node Conf    ${INITIAL_CONF}prune=550\n
+    Power On
+    Node Is Up
     Damage LevelDB
     Page Should Come To Say    ^Rebuilding a damaged database    600
     Page Should Be In Order    rebuilding

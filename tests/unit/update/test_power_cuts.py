@@ -25,6 +25,15 @@ def update_with_a_cut(node: UpdateNode, at: int) -> int:
     return node.no_cut()
 
 
+def settled(node: UpdateNode) -> None:
+    """The boot after a cut is judged, with one restart at most."""
+    said = node.trial()
+    if "\nreboot" in f"\n{said}":
+        node.restarted(said)
+        assert "\nreboot" not in node.trial(), "one restart, and no loop"
+    node.slots("committed")
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("board", BOARDS)
 @pytest.mark.parametrize("part", range(4))
@@ -41,11 +50,7 @@ def test_power_cuts(board: str, part: int, tmp_path: Path) -> None:
         node = UpdateNode(tmp_path / f"cut{at}", board)
         assert update_with_a_cut(node, at) >= at - 3
         seen.add(node.cut().version)
-        said = node.trial()
-        if "\nreboot" in f"\n{said}":
-            node.restarted(said)
-            assert "\nreboot" not in node.trial(), "one restart, and no loop"
-        node.slots("committed")
+        settled(node)
         if node.slots("get-current") == "a":
             said = node.run("node-update", "install", "--again", node.file(node.bundle("2.0.0")))
             assert node.restarted(said).version == "2.0.0", at
@@ -79,11 +84,7 @@ def test_power_cuts_of_a_rollback(board: str, tmp_path: Path) -> None:
         node = updated(f"cut{at}", at)
         node.no_cut()
         seen.add(node.cut().version)
-        said = node.trial()
-        if "\nreboot" in f"\n{said}":
-            node.restarted(said)
-            assert "\nreboot" not in node.trial(), "one restart, and no loop"
-        node.slots("committed")
+        settled(node)
         left = {node.cut().version, node.restarted(node.run("node-update", "rollback")).version}
         assert left == {"1.0.0", "2.0.0"}, at
         shutil.rmtree(node.path)

@@ -49,6 +49,8 @@ constexpr uint64_t LARGER_WRITE_BUFFER{16 << 20};
 //! LevelDB makes a smaller one as large as this.
 constexpr uint64_t LEAST_WRITE_BUFFER{64 << 10};
 constexpr uint64_t MAINNET_LEVEL_BASE{10 << 20};
+//! Cairn's (patch 0021): the size of a table
+constexpr uint64_t LARGER_LEVEL_BASE{32 << 20};
 
 struct Counters {
     std::atomic<uint64_t> tables{0}, logs{0}, reads{0};
@@ -262,7 +264,8 @@ public:
         options.compression = leveldb::kNoCompression;
         options.write_buffer_size = write_buffer * coins / MAINNET_COINS;
         options.max_file_size = 1 << 20;
-        options.max_bytes_for_level_base = MAINNET_LEVEL_BASE * coins / MAINNET_COINS;
+        const uint64_t base{cairn ? LARGER_LEVEL_BASE : MAINNET_LEVEL_BASE};
+        options.max_bytes_for_level_base = base * coins / MAINNET_COINS;
         options.level_compaction_dynamic_level_bytes = cairn;
         options.full_filter = cairn;
         options.seek_compaction = seeks;

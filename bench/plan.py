@@ -23,7 +23,7 @@ CHAINS = {
     "small": ("-blocks=500", "-utxos=750000"),
     "large": ("-blocks=6000", "-utxos=30000000"),
     "tip": (
-        "-blocks=1600",
+        "-blocks=3600",
         "-utxos=30000000",
         "-txs=3500",
         "-scripts=open",
@@ -106,7 +106,7 @@ class Claim:
 #: them. In the scaled scenarios only the cache is in proportion to the chain: blocks are not
 #: smaller there, and get 32 MiB, nine full ones.
 SCENARIOS = [
-    Scenario("sd-1g", "SD card, 1 GiB of memory, dbcache=358", SD, 1024, 358, waiting=89),
+    Scenario("sd-1g", "SD card, 1 GiB of memory, dbcache=338", SD, 1024, 338, waiting=84),
     Scenario(
         "sd-scaled",
         "SD card, 320 MiB of memory, dbcache=4",
@@ -135,11 +135,11 @@ SCENARIOS = [
         "SD card, 1 GiB, 30 million coins",
         SD,
         1024,
-        358,
+        338,
         "large",
         alone=True,
         size="12G",
-        waiting=89,
+        waiting=84,
     ),
     Scenario(
         "tip",

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.plan import PRODUCT, SCENARIOS
+
 SHELLS = ["dash", "busybox sh"]
 TABLE = [
     line.split("\t")
@@ -164,6 +166,23 @@ def test_table(machine: Machine, shell: str, row: list[str]) -> None:
     assert int((vm / "dirty_background_bytes").read_text()) == int(dirty) * 1048576 // 3
     explained = machine.run(shell, "--explain").stdout
     assert f", {kind} (" in explained
+
+
+def test_the_benchmark_has_this_memory(machine: Machine) -> None:
+    """What `make bench` gives to a card with 1 GiB is what node-tune would give."""
+    machine.disk("sd", 29000)
+    product = next(variant for variant in PRODUCT if variant.name == "leveldb")
+    stock = next(variant for variant in PRODUCT if variant.name == "stock")
+    for scenario in SCENARIOS:
+        if scenario.name in ("sd-1g", "large"):
+            assert scenario.memory
+            machine.memory(scenario.memory)
+            machine.run("dash")
+            chosen = machine.settings()
+            dbcache, waiting = int(chosen["dbcache"]), int(chosen["blocksinmemory"])
+            assert scenario.memory_of(product) == (dbcache, waiting)
+            # as much for stock, which keeps no blocks in memory
+            assert scenario.memory_of(stock) == (dbcache + waiting, 0)
 
 
 FAST = ("51200", "3500", "8000")

@@ -290,6 +290,46 @@ def test_no_room(node: Node, held: bool) -> None:
     assert not node.label("sda1").startswith("cairn-0")
 
 
+@pytest.mark.parametrize(
+    ("name", "noticed"),
+    [
+        ("lib/bitcoind/wallets/blocks/wallet.dat", True),
+        ("lib/cairn/name", True),
+        ("lib/bitcoind/blocks/blk00000.dat", False),
+    ],
+)
+def test_a_copy_with_other_content(node: Node, shell: str, name: str, noticed: bool) -> None:
+    """Same size and time: noticed in what nobody else has; the data stay. Of blocks it is not."""
+    node.write("proc/sys/vm/drop_caches", "")
+    node.write("fs/mmcblk0p4/lib/bitcoind/settings.json", "{}")
+    node.write(f"fs/mmcblk0p4/{name}", "coins")
+    node.disk("sda", "S1")
+    node.node_conf("datadisk=S1\n")
+    copy = node.root / "fs/sda1" / name
+    program(
+        node.root / "bin/cp",
+        f'/usr/bin/cp "$@" && touch -r {copy} {node.root}/time && echo -n c0ins >{copy} &&'
+        f" touch -r {node.root}/time {copy}",
+    )
+    assert ("the copy is not what was to be copied" in node.run(shell)) == noticed
+    assert node.data() == ("mmcblk0p4" if noticed else "sda1")
+    assert (node.root / "proc/sys/vm/drop_caches").read_text() == "3\n"
+
+
+def test_a_copy_that_cannot_be_looked_at(node: Node, shell: str) -> None:
+    """Two lists that are empty because of an error are not two that are the same."""
+    node.write("fs/mmcblk0p4/lib/bitcoind/wallets/w", "coins")
+    node.disk("sda", "S1")
+    node.node_conf("datadisk=S1\n")
+    program(
+        node.root / "bin/find",
+        'case $* in *-type*) echo "find: Input/output error" >&2; exit 1 ;; esac\n'
+        'exec /usr/bin/find "$@"',
+    )
+    assert "failed: find: Input/output error" in node.run(shell)
+    assert node.data() == "mmcblk0p4"
+
+
 def test_data_that_cannot_be_read_are_held(node: Node, shell: str) -> None:
     """A failing card whose folder gives an error is not taken for an empty one."""
     node.write("fs/mmcblk0p4/lib/bitcoind/wallets/w", "coins")

@@ -96,6 +96,7 @@ SPEAKERS = (
     *("lib/cairn/node-conf-end.awk", "lib/cairn/node-conf.sh", "lib/cairn/cairn-emergency"),
     *("lib/cairn/cairn-tor", "lib/cairn/cairn-tor-firewall", "lib/cairn/cairn-wallet"),
     *("bin/node-update", "lib/cairn/cairn-trial", "lib/cairn/cairn-update", "lib/cairn/update.sh"),
+    "lib/cairn/update-conf.sh",
     *("lib/cairn/filters.sh", "lib/cairn/prune-target.sh"),
     *("lib/cairn/recovery.sh", "lib/cairn/verdict.tsv"),
     *("lib/cairn/cairn-health-advice.sh", "lib/cairn/cairn-status-warnings.sh"),

@@ -149,6 +149,31 @@ def test_figures(tmp_path: Path) -> None:
     assert found["text"]["temperature"] == "51 °C"
 
 
+MESSAGE = (
+    "There is a message about the disk for the data; the node's screen and node-status show it."
+)
+#: What datadisk.report says, and what the page may say of it
+DISKS = {
+    "Remove erase= from node.conf: it is done.": "Remove erase= from node.conf: it is done.",
+    "datadisk= in node.conf cannot be used; the data stay on SSD (serial hunter2, 512 GB).": (
+        "datadisk= in node.conf cannot be used; the data stay where they are."
+    ),
+    (
+        "datadisk= in node.conf is not the disk with the data, which stay on hunter2 (without a"
+        " serial number, 512 GB). To move them, write datadisk=system first."
+    ): (
+        "datadisk= in node.conf is not the disk with the data, which stay where they are. To move"
+        " them, write datadisk=system first."
+    ),
+    "There is no room for the data on the system's disk; they stay where they are. Write a card": (
+        "There is no room for the data on the system's disk; they stay where they are. Write a card"
+    ),
+    "There is no room for the data on the disk sda (serial hunter2): 9.0 GB are needed,": MESSAGE,
+    "Copying the data to the system's disk failed: cp: can't open 'wallets/hunter2'": MESSAGE,
+    "Remove erase= from node.conf: it is done. hunter2": MESSAGE,
+}
+
+
 def test_nothing_secret_is_shown(tmp_path: Path) -> None:
     """Lines of node.conf, Core's words, names of wallets and unknown reports stay on the screen."""
     for name, text in {
@@ -156,6 +181,7 @@ def test_nothing_secret_is_shown(tmp_path: Path) -> None:
         "bitcoind": "A wallet is damaged (last: hunter2); scp /var/lib/bitcoind/hunter2/x .\n",
         "wallet": "user hunter2\n",
         "update": "Version 2 is there: node-update install http://hunter2.onion/c installs it\n",
+        "datadisk": "".join(f"{line}\n" for line in DISKS),
     }.items():
         file = tmp_path / f"run/cairn/{name}.report"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -164,6 +190,8 @@ def test_nothing_secret_is_shown(tmp_path: Path) -> None:
     assert not [path for path in folder.iterdir() if "hunter2" in path.read_text()]
     assert "Line 3 of node.conf cannot be used" in (folder / "index.html").read_text()
     assert "node-update install URL installs it" in (folder / "index.html").read_text()
+    known = list(DISKS.values())
+    assert [line for line in figures(folder)["reports"] if line in known] == known
     assert "192.0.2.1" not in (folder / "status.json").read_text()
 
 

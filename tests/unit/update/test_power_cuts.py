@@ -11,8 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.shared.commands import program
 from tests.shared.update_node import BOARDS, UpdateNode
 from tests.unit.update.steps import on_trial
+
+#: The owner's node.conf, and that of before the update when it is put back
+OWN = "page=0\n"
+KEPT = "hostname=attic\n# put back by node-update\n"
 
 
 def update_with_a_cut(node: UpdateNode, at: int) -> int:
@@ -62,16 +67,21 @@ def test_power_cuts(board: str, part: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("options", [[], ["--node-conf"]])
 @pytest.mark.parametrize("board", BOARDS)
-def test_power_cuts_of_a_rollback(board: str, tmp_path: Path) -> None:
-    """Before each command of a rollback and its trial: neither of the two versions is lost."""
+def test_power_cuts_of_a_rollback(board: str, options: list[str], tmp_path: Path) -> None:
+    """Before each command of a rollback and its trial: neither of the two versions is lost.
+
+    The kept node.conf is there with the version that it was put back for, or while that is armed.
+    """
 
     def updated(name: str, at: int) -> UpdateNode:
         node = UpdateNode(tmp_path / name, board)
         on_trial(node)
         node.trial()
+        node.write("boot/node.conf", OWN)
         node.cut_before(at)
-        said = node.run("node-update", "rollback", status=None)
+        said = node.run("node-update", "rollback", *options, status=None)
         if at == 0 or len(node.read("count")) < at:
             assert node.restarted(said).version == "1.0.0"
             node.run("cairn-trial", "--pause", "0", status=None)
@@ -85,11 +95,58 @@ def test_power_cuts_of_a_rollback(board: str, tmp_path: Path) -> None:
         node.no_cut()
         seen.add(node.cut().version)
         settled(node)
+        kept = options and node.slots("get-primary") == "a"
+        assert node.read("boot/node.conf") == (KEPT if kept else OWN), at
         left = {node.cut().version, node.restarted(node.run("node-update", "rollback")).version}
         assert left == {"1.0.0", "2.0.0"}, at
         shutil.rmtree(node.path)
     print(f"{board}: {number} commands")
     assert seen == {"1.0.0", "2.0.0"}
+
+
+def at_put_back(node: UpdateNode, command: str) -> None:
+    """Runs a shell command once: when the kept node.conf is in place, and nothing else is done."""
+    program(
+        node.tools / "sync",
+        f"""/usr/bin/sync "$@" || exit 1
+        grep -q 'put back' {node.boot_folder}/node.conf || exit 0
+        [ -e {node.path}/put-back ] || {{ : >{node.path}/put-back; {command}; }}""",
+    )
+
+
+def test_power_cut_before_a_rollback_is_armed(node: UpdateNode) -> None:
+    """The replaced node.conf comes back, the screen says so once, and it can be begun again."""
+    on_trial(node)
+    node.trial()
+    node.write("boot/node.conf", OWN)
+    at_put_back(node, "kill -9 0")
+    node.run("node-update", "rollback", "--node-conf", status=None)
+    assert node.read("boot/node.conf") == KEPT
+    assert node.cut().version == "2.0.0"
+    node.trial()
+    assert node.read("boot/node.conf") == OWN
+    assert node.screen().startswith("The rollback to version 1.0.0 was interrupted")
+    assert not (node.path / "var/lib/cairn/update/trial").exists()
+    node.cut()
+    node.trial()
+    assert node.screen() == ""
+    said = node.run("node-update", "rollback", "--node-conf")
+    assert node.restarted(said).version == "1.0.0"
+    node.trial()
+    assert node.cut().version == "1.0.0"
+    assert node.read("boot/node.conf") == KEPT
+
+
+def test_closed_terminal_in_a_rollback(node: UpdateNode) -> None:
+    """It goes on to the restart."""
+    on_trial(node)
+    node.trial()
+    node.write("boot/node.conf", OWN)
+    at_put_back(node, "kill -HUP 0; kill -INT 0; kill -PIPE 0")
+    said = node.run("node-update", "rollback", "--node-conf")
+    assert (node.path / "put-back").exists()
+    assert node.restarted(said).version == "1.0.0"
+    assert node.read("boot/node.conf") == KEPT
 
 
 def test_some_power_cuts(node: UpdateNode, tmp_path: Path) -> None:

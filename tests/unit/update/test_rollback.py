@@ -246,6 +246,20 @@ def test_node_conf_comes_back(node: UpdateNode, edited: bool) -> None:
     assert node.read("boot/node.conf") == ("page=0\nmdns=0\n" if edited else "page=0\n")
 
 
+def test_node_conf_that_an_earlier_rollback_replaced(node: UpdateNode) -> None:
+    """It is for another version: a trial that it was not replaced for does not bring it back."""
+    on_trial(node)
+    node.trial()
+    node.write("boot/node.conf", "key-of-2.0=1\n")
+    assert node.restarted(node.run("node-update", "rollback", "--node-conf")).version == "1.0.0"
+    node.trial()
+    assert node.restarted(node.run("node-update", "rollback")).version == "2.0.0"
+    assert node.cut().version == "1.0.0"
+    node.trial()
+    assert "Version 2.0.0 did not stay" in node.screen()
+    assert node.read("boot/node.conf") == "hostname=attic\n# put back by node-update\n"
+
+
 @pytest.mark.parametrize("how", ["unsigned", "late", "cut"])
 def test_update_that_fails_keeps_the_kept_node_conf(node: UpdateNode, how: str) -> None:
     """The version beside may need it still."""

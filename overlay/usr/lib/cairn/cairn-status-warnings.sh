@@ -39,6 +39,29 @@ clock() {
 	fi
 }
 
+# data_disk: datadisk.report, standard input, without models and serial numbers of disks, and without
+# the words of cp and systemd-repart, which may have names of wallets. Only known sentences pass.
+data_disk() {
+	while IFS= read -r line; do
+		case $line in
+		'Remove erase= from node.conf: it is done.' | "There is no room for the data on the system's "*)
+			printf '%s\n' "$line"
+			;;
+		'datadisk= in node.conf cannot be used; the data stay '*)
+			echo "datadisk= in node.conf cannot be used; the data stay where they are."
+			;;
+		'datadisk= in node.conf is not the disk with the data, which stay '*)
+			echo "datadisk= in node.conf is not the disk with the data, which stay where they are." \
+				"To move them, write datadisk=system first."
+			;;
+		*)
+			echo "There is a message about the disk for the data; the node's screen and node-status" \
+				"show it."
+			;;
+		esac
+	done
+}
+
 # Of these files each line is a sentence of our scripts. One that no rule is for stays on the
 # screen: it may be made of what only the owner is to see.
 reports() {
@@ -66,7 +89,8 @@ reports() {
 				echo "The node's screen shows the password for wallets to whoever sees it; take" \
 					"walletshow=1 out of node.conf when you have copied it, and restart."
 			;;
-		datadisk | data-format | node-tune) sed 's/"[^"]*"/(see the screen)/g' "$report" ;;
+		datadisk) data_disk <"$report" ;;
+		data-format | node-tune) sed 's/"[^"]*"/(see the screen)/g' "$report" ;;
 		esac 2>/dev/null || :
 	done
 }

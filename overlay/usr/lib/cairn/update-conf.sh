@@ -50,7 +50,8 @@ update_conf_lacks() {
 }
 
 # update_conf_put_back: the kept node.conf takes the place of the present one, which stays as
-# node.conf.replaced. Fails with a sentence in why.
+# node.conf.replaced. That is noted before, for a power cut until slot other is armed for version.
+# Fails with a sentence in why.
 update_conf_put_back() {
 	why="no node.conf was kept; nothing was changed"
 	[ -f "$update_state/node.conf" ] || return 1
@@ -65,24 +66,51 @@ update_conf_put_back() {
 	[ -z "$conf_lost" ] || return 1
 	if [ -f "$root/boot/node.conf" ]; then
 		why="the present node.conf cannot be kept on the data partition; nothing was changed"
-		(umask 077 && update_lasting node.conf.replaced <"$root/boot/node.conf") || return 1
+		(umask 077 && update_lasting node.conf.replaced <"$root/boot/node.conf") &&
+			printf 'slot=%s\nphase=node-conf\nversion=%s\nput-back=1\n' "$other" "$version" |
+			update_lasting trial || return 1
 		echo "the present node.conf is kept as /var/lib/cairn/update/node.conf.replaced"
 	fi
 	why="the boot partition cannot be written; nothing was changed"
-	fat_begin "$root" || return 1
+	fat_begin "$root" || {
+		rm -f "$update_state/trial" || :
+		return 1
+	}
 	conf_ended=0
 	update_conf_kept | fat_put "$root/boot/node.conf" || conf_ended=1
 	fat_end "$root" || :
+	[ $conf_ended = 0 ] || update_conf_is_back || rm -f "$update_state/trial" || :
 	why="the new node.conf could not be written; the old one is still there"
 	return $conf_ended
 }
 
-# update_conf_return: a version that was tried with the kept node.conf did not stay, so the one that
-# was replaced comes back, unless the owner has written another one meanwhile. The copy stays.
+# update_conf_return: what is noted in trial does not stay, so the node.conf that was replaced for it
+# comes back, unless the owner has written another one meanwhile. The copy stays. Fails if the boot
+# partition cannot be written.
 update_conf_return() {
-	[ -f "$update_state/node.conf" ] && [ -f "$update_state/node.conf.replaced" ] &&
+	[ "$(update_value "$update_state/trial" put-back)" = 1 ] &&
+		[ -f "$update_state/node.conf" ] && [ -f "$update_state/node.conf.replaced" ] &&
 		update_conf_is_back || return 0
-	fat_begin "$root" || return 0
-	fat_put "$root/boot/node.conf" <"$update_state/node.conf.replaced" || :
+	fat_begin "$root" || return 1
+	conf_ended=0
+	fat_put "$root/boot/node.conf" <"$update_state/node.conf.replaced" || conf_ended=1
 	fat_end "$root" || :
+	return $conf_ended
+}
+
+# update_conf_interrupted: the rollback to version has ended when no more was done than that
+update_conf_interrupted() {
+	# It may have been armed already; a Raspberry Pi does not try it at just any restart.
+	slots set-primary "$(slots get-current)" || :
+	set -- "The rollback to version $version was interrupted before its restart."
+	if update_conf_return; then
+		rm -f "$update_state/trial"
+		set -- "$@" "Your own node.conf is in place and counts from the next restart on; begin the"
+		set -- "$@" "rollback again."
+	else
+		set -- "$@" "The boot partition cannot be written, so node.conf is still the one from before"
+		set -- "$@" "the update; yours is /var/lib/cairn/update/node.conf.replaced. The disk probably"
+		set -- "$@" "fails: replace it."
+	fi
+	update_say "$@"
 }

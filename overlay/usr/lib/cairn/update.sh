@@ -90,16 +90,19 @@ update_note_failed() {
 
 # update_trial SLOT PHASE VERSION [NETWORK SUM]: notes what is to be tried, the tip that it has to
 # reach, and for an update what network node.conf gives, and its sum: with the same file the new
-# version must not give less. PHASE: installed, or going from when the restart is asked for.
+# version must not give less. What is noted of node.conf by update_conf_put_back stays. PHASE:
+# installed, or going from when the restart is asked for.
 update_trial() {
 	answer=$(${NODE_CLI:-node-cli -rpcclienttimeout=60} getblockchaininfo 2>/dev/null) || answer=""
 	height=$(printf '%s\n' "$answer" | sed -n 's/^  "blocks": \([0-9]\{1,9\}\),$/\1/p')
 	[ -n "$height" ] || height=$(update_value "$update_state/trial" height)
+	put_back=$(update_value "$update_state/trial" put-back)
 	update_note_failed
 	{
 		printf 'slot=%s\nphase=%s\nversion=%s\nfrom=%s\nheight=%s\n' "$1" "$2" "$3" \
 			"$(update_version)" "${height:-0}"
 		[ -z "${5:-}" ] || printf 'network=%s\nconf=%s\n' "$4" "$5"
+		[ -z "$put_back" ] || printf 'put-back=%s\n' "$put_back"
 	} | update_lasting trial
 }
 

@@ -61,6 +61,7 @@ FIGURES = [
     ("verify_read_mib", "read until then, MiB", 0, False),
     ("tip_written_mib", "written a day, MiB", 0, True),
     ("tip_blocks_mib", "of it the day's blocks, MiB", 0, False),
+    ("tip_transactions", "transactions a day", 0, False),
     ("tip_flushes", "flushes of the device a day", 0, False),
     ("tip_reads", "reads a block, requests", 0, True),
     ("tip_read_kib", "reads a block, KiB", 0, True),
@@ -86,6 +87,8 @@ AIMS = [
 
 #: Transactions of mainnet up to February 2026: chainTxData in the pinned source's chainparams.cpp.
 MAINNET_TRANSACTIONS = 1_315_805_869
+#: And of one of its days: 5.4011 a second, the same line.
+MAINNET_TRANSACTIONS_A_DAY = 466_656
 #: What a day at the tip may write, in GB.
 MOST_A_DAY = 1.5
 
@@ -246,12 +249,15 @@ def card(results: Results) -> list[str]:
                     f" | {each * MAINNET_TRANSACTIONS / 1e9:,.0f} GB |"
                 ]
             day = results.value(scenario.name, variant.name, "tip_written_mib")
-            if day:
-                each = day * 2**20 / 1e9
+            count = results.value(scenario.name, variant.name, "tip_transactions")
+            if day and count:
+                each = day * 2**20 / count
+                daily = each * MAINNET_TRANSACTIONS_A_DAY / 1e9
                 met = "" if variant.name == "stock" else f" (aim: at most {MOST_A_DAY})"
                 lines += [
                     f"| a year at the tip | {scenario.name} | {variant.title} |"
-                    f" {each:.2f} GB a day{met} | {each * 365:,.0f} GB |"
+                    f" {each:,.0f} bytes a transaction | {daily:.2f} GB a day{met},"
+                    f" {daily * 365:,.0f} GB |"
                 ]
     if not lines:
         return []
@@ -265,7 +271,8 @@ def card(results: Results) -> list[str]:
         "- A sync: the bytes that the device got, divided by the chain's transactions, times the",
         f"  {MAINNET_TRANSACTIONS:,} of mainnet up to February 2026. That is an extrapolation: the",
         "  chains have fewer coins, and few blocks that are not full.",
-        "- A year at the tip: 365 times the measured day.",
+        "- A year at the tip: the bytes that the device got in the day, divided by its transactions,",
+        f"  times mainnet's {MAINNET_TRANSACTIONS_A_DAY:,} a day, times 365.",
         "- A card's maker gives the bytes that may be written to it (TBW), if at all; divide.",
         "",
     ]

@@ -48,6 +48,13 @@ def block_time(header: bytes) -> int:
     return int(struct.unpack_from("<I", header, TIME)[0])
 
 
+def transactions(block: bytes) -> int:
+    """How many it has: the CompactSize behind its header of 80 bytes."""
+    if block[80] < 0xFD:
+        return block[80]
+    return int(struct.unpack_from("<H", block, 81)[0])
+
+
 def day(node: Measured, disk: Disk, blocks: Blocks, first: int, last: int) -> dict[str, float]:
     """Gives the node the blocks ``first`` to ``last``; figures a day, or a block.
 
@@ -55,12 +62,14 @@ def day(node: Measured, disk: Disk, blocks: Blocks, first: int, last: int) -> di
     """
     count = last - first + 1
     settle(node, disk)
-    before, spent = disk.traffic(), []
+    before, spent, moved = disk.traffic(), [], 0
     for height in range(first, last + 1):
         node.call("setmocktime", block_time(blocks.headers[height]) + 1)
-        data = blocks.block(height)[0].hex()
+        data = bytes(blocks.block(height)[0])
+        moved += transactions(data)
+        text = data.hex()
         start = time.monotonic()
-        answer = node.call("submitblock", data)
+        answer = node.call("submitblock", text)
         spent.append(time.monotonic() - start)
         if answer is not None:
             raise RunError(f"bitcoind does not take block {height}: {answer}; see {node.log}")
@@ -75,6 +84,7 @@ def day(node: Measured, disk: Disk, blocks: Blocks, first: int, last: int) -> di
         "tip_read_kib": traffic.read / 2**10 / count,
         "tip_block_ms": 1000 * median(spent),
         "tip_blocks_mib": size / 2**20 / days,
+        "tip_transactions": moved / days,
     }
 
 

@@ -43,15 +43,23 @@ def test_card() -> None:
     data["chains"] = {
         name: {**data["chains"]["standard"], "transactions": 2**20} for name in ("standard", "tip")
     }
+    day = {"tip_transactions": 2**19}
     data["runs"] = [
         {"round": 0, "scenario": "sd-1g", "variant": "leveldb", "written_mib": 1000.0},
-        {"round": 0, "scenario": "tip", "variant": "leveldb", "tip_written_mib": 1000.0},
-        {"round": 0, "scenario": "tip", "variant": "stock", "tip_written_mib": 10_000.0},
+        {"round": 0, "scenario": "tip", "variant": "leveldb", "tip_written_mib": 1000.0, **day},
+        {"round": 0, "scenario": "tip", "variant": "stock", "tip_written_mib": 10_000.0, **day},
     ]
     text = "\n".join(performance.card(performance.Results(data)))
     assert "| Cairn, LevelDB | 1000 bytes a transaction | 1,316 GB |" in text
-    assert "| Cairn, LevelDB | 1.05 GB a day (aim: at most 1.5) | 383 GB |" in text
-    assert "| stock Core (LevelDB) | 10.49 GB a day | 3,827 GB |" in text
+    daily = "| Cairn, LevelDB | 2,000 bytes a transaction | 0.93 GB a day (aim: at most 1.5), 341 GB |"
+    assert daily in text
+    assert "| stock Core (LevelDB) | 20,000 bytes a transaction | 9.33 GB a day, 3,407 GB |" in text
+
+
+def test_transactions_of_a_block() -> None:
+    """A CompactSize of one byte, and of three."""
+    assert tip.transactions(bytes(80) + b"\xfc" + bytes(9)) == 252
+    assert tip.transactions(bytes(80) + b"\xfd\x04\x03" + bytes(9)) == 0x304
 
 
 def test_folders() -> None:

@@ -25,8 +25,11 @@ clock() {
 	case $built in '' | *[!0-9]*) built=0 ;; esac
 	tip=$(number mediantime)
 	advice="check the network: the node takes the time from NTP servers."
-	[ -z "$locked" ] ||
-		advice="no time server is asked: take tor=only out for one start, or use a clock with a battery."
+	# Without tor= the node would connect in the clear.
+	[ -z "$locked" ] || advice="no time server is asked with tor=only: write tor=1 in its place for"
+	[ -z "$locked" ] || advice="$advice one start, or use a clock with a battery."
+	[ "$(node_record "$root" network)" != off ] ||
+		advice="no time server is asked while the network is off: correct node.conf and restart."
 	if [ "$now" -lt "$built" ]; then
 		echo "The clock is wrong: it says $(day "$now"), before this image was made; $advice"
 	elif [ "$now" -lt "$tip" ]; then

@@ -66,8 +66,8 @@ reports() {
 		# Only that the screen shows a password: the rest is for who sees the screen.
 		wallet)
 			! grep -q '^The password for wallets is shown on this screen: ' "$report" ||
-				echo "The node's screen shows the password for wallets to whoever sees it; take" \
-					"walletshow=1 out of node.conf when you have copied it, and restart."
+				echo "The node's screen shows the password for wallets to whoever sees it; put a #" \
+					"in front of walletshow=1 in node.conf when you have copied it, and restart."
 			;;
 		datadisk | data-format | node-tune) sed 's/"[^"]*"/(see the screen)/g' "$report" ;;
 		esac 2>/dev/null || :

@@ -4,6 +4,8 @@ broken_links(ROOT, FILES)  links in Markdown to files or headings that are not t
                            of docs/ that any other text names and that are not there
 unlisted_paths(ROOT)       files below /run and /var/lib/cairn that either overlay/ or
                            docs/design/files.md names, and not both
+unlisted_patches(ROOT)     patches on Bitcoin Core that have no row, or more than one, in
+                           docs/design/upstream.md, and rows of patches that are not there
 
 Each returns one sentence a problem.
 """
@@ -120,3 +122,27 @@ def unlisted_paths(root: Path) -> list[str]:
         for path, file in used.items()
         if path not in rows
     ] + [f"{page} lists {path}, which overlay/ does not name" for path in rows if path not in used]
+
+
+def unlisted_patches(root: Path) -> list[str]:
+    """Sentences about patches on Bitcoin Core, and rows about them, of which there is one only.
+
+    A row's first cell is `0001`, `0004, 0005`, or `0013 to 0015`.
+    """
+    page = "docs/design/upstream.md"
+    text = (root / page).read_text()
+    rows: list[int] = []
+    for cell in re.findall(r"^\| (\d{4}(?:(?:, | to )\d{4})*) \|", text, re.MULTILINE):
+        for first, last in re.findall(r"(\d{4})(?: to (\d{4}))?", cell):
+            rows += range(int(first), int(last or first) + 1)
+    queue = root / "patches/bitcoind-chainstate"
+    patches = sorted(int(path.name[:4]) for path in queue.glob("*.patch"))
+    return [
+        f"{page} has {rows.count(number) or 'no'} rows for patch {number:04}"
+        for number in patches
+        if rows.count(number) != 1
+    ] + [
+        f"{page} has a row for patch {number:04}, which is not there"
+        for number in rows
+        if number not in patches
+    ]

@@ -50,7 +50,7 @@ from lab import boards
 from lab.board import Board, Words
 from lab.paths import OUT, ROOT
 from tests import stage_times
-from tests.doc_checks import broken_links, unlisted_paths
+from tests.doc_checks import broken_links, unlisted_patches, unlisted_paths
 from tests.style_checks import python_files, robot_logic, wide_lines
 
 RESULTS = OUT / "test"
@@ -219,6 +219,7 @@ def lint(_: argparse.Namespace) -> Tally:
     tally.add(check("keyword docs", output_of(keywords)))
     tally.add(check("links", broken_links(ROOT, files)))
     tally.add(check("files of a node", unlisted_paths(ROOT)))
+    tally.add(check("patches of a node", unlisted_patches(ROOT)))
     words = [
         str(path.relative_to(ROOT))
         for path in files

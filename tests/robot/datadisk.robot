@@ -101,7 +101,7 @@ New Card Adopts The Old Disk In Spite Of Erase
     Start With    ${ERASE}
     Data Should Be On    S1
     Mark Should Be    first
-    Wait For Serial    Remove erase=    timeout=200
+    Wait For Serial    Put a # in front of erase=    timeout=200
     Shut Down
 
 Back To The Card
@@ -161,7 +161,7 @@ Erased If Asked For
     New Data Disk    others    S2    gpt
     Start With    ${ERASE}
     Data Should Be On    S1    timeout=400
-    Wait For Serial    Remove erase=    timeout=200
+    Wait For Serial    Put a # in front of erase=    timeout=200
     Shut Down
     Disk Should Be Unchanged    others
 

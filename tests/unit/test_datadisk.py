@@ -401,7 +401,7 @@ def test_erase(node: Node) -> None:
     assert node.calls("wipefs") == ["wipefs -a /dev/sda1", "wipefs -a /dev/sda"]
     assert "--empty=force" in node.calls("systemd-repart")[0]
     assert node.data() == "sda1"
-    assert "Remove erase= from node.conf" in node.report()
+    assert "Put a # in front of erase= in node.conf" in node.report()
 
 
 def test_erase_until_the_kernel_has_forgotten(node: Node) -> None:

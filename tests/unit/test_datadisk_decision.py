@@ -281,7 +281,7 @@ TABLE: list[tuple[Facts, str, str]] = [
     # -- the data are on another disk
     (named("own", marker="at"), USE, ""),
     (named("f2fs", marker="at"), USE, ""),
-    (named("own", marker="at", erase="S1"), USE, "Remove erase="),
+    (named("own", marker="at", erase="S1"), USE, "Put a # in front of erase="),
     (Facts(marker="at", disks=[Disk("sda", "S1", "own")]), USE, ""),
     (Facts(marker="at", conf="lost", disks=[Disk("sda", "S1", "own")]), USE, ""),
     (Facts(marker="at", want="auto", disks=[Disk("sda", "S1", "own")]), USE, ""),

@@ -88,6 +88,24 @@ def test_files_of_a_node(tmp_path: Path) -> None:
     ]
 
 
+def test_patches_of_core(tmp_path: Path) -> None:
+    """Each patch has one row, alone or in a list, and each row a patch; others' numbers do not."""
+    queue = tmp_path / "patches/bitcoind-chainstate"
+    queue.mkdir(parents=True)
+    for number in (1, 2, 3, 4, 5, 7):
+        (queue / f"000{number}-x.patch").touch()
+    (tmp_path / "docs/design").mkdir(parents=True)
+    page = tmp_path / DOCS / "design/upstream.md"
+    page.write_text("| 0001 | a |\n| 0002 to 0004, 0005 | b |\n| 0007 | c |\n| 34937 | d |\n")
+    assert docs.unlisted_patches(tmp_path) == []
+    page.write_text("| 0001 | a |\n| 0001, 0003 to 0006 | b |\n| 0007 | c |\n")
+    assert docs.unlisted_patches(tmp_path) == [
+        f"{DOCS}/design/upstream.md has 2 rows for patch 0001",
+        f"{DOCS}/design/upstream.md has no rows for patch 0002",
+        f"{DOCS}/design/upstream.md has a row for patch 0006, which is not there",
+    ]
+
+
 #: What writes sentences for the screen.
 SPEAKERS = (
     *("bin/node-config", "bin/node-status", "bin/node-tune", "lib/cairn/cairn-bitcoind-look"),

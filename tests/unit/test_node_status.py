@@ -432,7 +432,12 @@ def test_no_time_server_with_the_lock(root: Path, tree: Path) -> None:
     (tree / "run/cairn/health.json").write_text(health("clock"))
     assert "clock" not in screen(root, tree, "dash", "exit 1")
     (tree / "usr/share/cairn/built").write_text("9999999999\n")
-    assert "no time server is asked" in " ".join(screen(root, tree, "dash", "exit 1").split())
+    said = " ".join(screen(root, tree, "dash", "exit 1").split())
+    assert "no time server is asked with tor=only: write tor=1 in its place" in said
+    (tree / "run/cairn/node-conf.records").write_text("chain main\nnetwork off\nlock 1\n")
+    said = " ".join(screen(root, tree, "dash", "exit 1").split())
+    assert "no time server is asked while the network is off" in said
+    assert "tor=" not in said
 
 
 def test_one_sentence_about_the_clock(root: Path, tree: Path) -> None:

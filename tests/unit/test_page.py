@@ -152,9 +152,10 @@ def test_figures(tmp_path: Path) -> None:
 MESSAGE = (
     "There is a message about the disk for the data; the node's screen and node-status show it."
 )
+DONE = "Put a # in front of erase= in node.conf: it is done."
 #: What datadisk.report says, and what the page may say of it
 DISKS = {
-    "Remove erase= from node.conf: it is done.": "Remove erase= from node.conf: it is done.",
+    DONE: DONE,
     "datadisk= in node.conf cannot be used; the data stay on SSD (serial hunter2, 512 GB).": (
         "datadisk= in node.conf cannot be used; the data stay where they are."
     ),
@@ -170,7 +171,7 @@ DISKS = {
     ),
     "There is no room for the data on the disk sda (serial hunter2): 9.0 GB are needed,": MESSAGE,
     "Copying the data to the system's disk failed: cp: can't open 'wallets/hunter2'": MESSAGE,
-    "Remove erase= from node.conf: it is done. hunter2": MESSAGE,
+    f"{DONE} hunter2": MESSAGE,
 }
 
 

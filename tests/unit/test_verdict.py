@@ -69,7 +69,7 @@ CASES = [
     (VERSION, "exit-code", True, "the image that you had"),
     (UNPRUNED, "exit-code", True, "node.conf has prune=0"),
     (WALLET_PRUNED, "exit-code", True, "disablewallet=1"),
-    (INDEX_PRUNED, "exit-code", True, "Take coinstatsindex="),
+    (INDEX_PRUNED, "exit-code", True, "Put a # in front of coinstatsindex="),
     ("", "timeout", False, "bitcoind ended with timeout"),
     ("", "oom-kill", False, "ran out of memory"),
     ("", "signal", False, "bitcoind ended with signal"),

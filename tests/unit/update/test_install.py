@@ -351,6 +351,21 @@ def test_words_of_rauc(pi: UpdateNode, words: str, sentence: str) -> None:
     assert sentence in install(pi, file, status=1)
 
 
+@pytest.mark.parametrize(
+    ("lines", "advice"),
+    [
+        ("network on", "connect the node to a network whose time servers set the clock"),
+        ("network on\nlock 1", "with tor=only: write tor=1 in its place for one start"),
+        ("network off\nlock 1", "while the network is off: correct node.conf and restart"),
+    ],
+)
+def test_clock_without_time_servers(pi: UpdateNode, lines: str, advice: str) -> None:
+    """What to do about it never makes the node connect without Tor."""
+    file = words_of(pi, "Verify error: certificate is not yet valid")
+    pi.write("run/cairn/node-conf.records", f"chain main\n{lines}\n")
+    assert advice in install(pi, file, status=1)
+
+
 def test_clock_before_the_certificate(pi: UpdateNode) -> None:
     """Neither a stick nor an address is passed over in silence, and the offer is not forgotten."""
     plug(pi, "2.0.0")

@@ -25,8 +25,11 @@ clock() {
 	case $built in '' | *[!0-9]*) built=0 ;; esac
 	tip=$(number mediantime)
 	advice="check the network: the node takes the time from NTP servers."
-	[ -z "$locked" ] ||
-		advice="no time server is asked: take tor=only out for one start, or use a clock with a battery."
+	# Without tor= the node would connect in the clear.
+	[ -z "$locked" ] || advice="no time server is asked with tor=only: write tor=1 in its place for"
+	[ -z "$locked" ] || advice="$advice one start, or use a clock with a battery."
+	[ "$(node_record "$root" network)" != off ] ||
+		advice="no time server is asked while the network is off: correct node.conf and restart."
 	if [ "$now" -lt "$built" ]; then
 		echo "The clock is wrong: it says $(day "$now"), before this image was made; $advice"
 	elif [ "$now" -lt "$tip" ]; then
@@ -44,7 +47,8 @@ clock() {
 data_disk() {
 	while IFS= read -r line; do
 		case $line in
-		'Remove erase= from node.conf: it is done.' | "There is no room for the data on the system's "*)
+		'Put a # in front of erase= in node.conf: it is done.' | \
+			"There is no room for the data on the system's "*)
 			printf '%s\n' "$line"
 			;;
 		'datadisk= in node.conf cannot be used; the data stay '*)
@@ -86,8 +90,8 @@ reports() {
 		# Only that the screen shows a password: the rest is for who sees the screen.
 		wallet)
 			! grep -q '^The password for wallets is shown on this screen: ' "$report" ||
-				echo "The node's screen shows the password for wallets to whoever sees it; take" \
-					"walletshow=1 out of node.conf when you have copied it, and restart."
+				echo "The node's screen shows the password for wallets to whoever sees it; put a #" \
+					"in front of walletshow=1 in node.conf when you have copied it, and restart."
 			;;
 		datadisk) data_disk <"$report" ;;
 		data-format | node-tune) sed 's/"[^"]*"/(see the screen)/g' "$report" ;;

@@ -65,7 +65,7 @@ database_reserve() {
 		database_reserve=49152
 		database_need="in LMDB mainnet's coins alone need about 48 GiB and will not fit:"
 		database_need="$database_need use a disk of 64 GB or more, or LevelDB"
-		database_need="$database_need (take dbbackend=lmdb out of node.conf; if the coins are"
+		database_need="$database_need (put a # in front of dbbackend=lmdb; if the coins are"
 		database_need="$database_need in LMDB already, systemctl start node-convert@leveldb)"
 		;;
 	*)

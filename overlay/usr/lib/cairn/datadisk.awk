@@ -161,7 +161,7 @@ function decide_at(id,    n, part, i) {
 			shown(on[part]) ". To move them, write datadisk=system first.")
 		return
 	}
-	use(part, erase == "" ? "" : "Remove erase= from node.conf: it is done.")
+	use(part, erase == "" ? "" : "Put a # in front of erase= in node.conf: it is done.")
 }
 function use(part, sentence) { answer("use\t" part "\t" uuid[part], sentence) }
 
@@ -233,8 +233,8 @@ function decide_disk(    disk, n, part, id, i) {
 		if (held == "") { answer("look"); return }
 		if (held == "yes") {
 			wait("Both the system's disk and " shown(disk) " hold the data of a node, and only" \
-				" one can count. Take datadisk= out of node.conf to go on with the system's" \
-				" disk, or write the card anew to go on with the other.")
+				" one can count. Put a # in front of datadisk= in node.conf to go on with the" \
+				" system's disk, or write the card anew to go on with the other.")
 			return
 		}
 		if (!quiet && want == "auto") { answer("quiet"); return }

@@ -25,7 +25,8 @@ filters_choice() {
 	[ "${filters_keep:-0}" -ge 550 ] || filters_keep=550
 	if [ $(($3 - filters_need)) -lt "$filters_keep" ]; then
 		note "The node runs without compact block filters: they need 13 GiB, which this disk" \
-			"does not have beside coins and blocks. Use a larger disk, or take filters=1 out."
+			"does not have beside coins and blocks. Use a larger disk, or put a # in front of" \
+			"filters=1."
 		return 0
 	fi
 	if has_blocks "$1$2$(database_chain "$1")/blocks" &&

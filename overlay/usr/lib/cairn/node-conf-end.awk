@@ -264,12 +264,13 @@ function check_withdrawn(    i, what, taken) {
 function check_wallet(    way, asked) {
 	for (way in access) asked = 1
 	if (show_line && !asked) note("Line " show_line " of node.conf, walletshow=1, shows nothing:" \
-		" no line lets a wallet in. Add walletaccess=rpc, or walletkey= with your key, or take it" \
-		" out. Then restart.")
+		" no line lets a wallet in. Add walletaccess=rpc, or walletkey= with your key, or put a" \
+		" # in front of it. Then restart.")
 	if (asked && val("disablewallet") == "1") note("Line " kept_nr[where["disablewallet"]] \
 		" of node.conf, disablewallet=1, leaves bitcoind without wallets: a wallet that connects" \
 		" cannot follow its payments. What is on the disk stays as it is." \
-		" Take the line out, unless it is there because of a damaged wallet, and restart.")
+		" Put a # in front of the line, unless it is there because of a damaged wallet, and" \
+		" restart.")
 }
 function note(text) { notes[++note_count] = text }
 # Does it keep the node more private than bitcoind's default would?

@@ -197,7 +197,8 @@ once_begun() {
 	: >"$once" || :
 	if [ -n "$asked" ] && ! printf '%s\n' "$asked" | lasting "$state/reindex-done.$chain"; then
 		echo "$state/reindex-done.$chain cannot be written;" \
-			"take $asked=1 out of node.conf, or the next boot fetches the chain once more."
+			"put a # in front of $asked=1 in node.conf, or the next boot fetches the chain once" \
+			"more."
 	elif [ -n "$asked" ] && [ "$chain" = main ]; then
 		rm -f "$state/reindex-done" 2>/dev/null || :
 	fi

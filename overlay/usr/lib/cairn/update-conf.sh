@@ -61,8 +61,8 @@ update_conf_put_back() {
 	why="$why nothing was changed"
 	conf_lost=$(update_conf_lacks) || return 1
 	why="the kept node.conf would make the node less private: it lacks what the present one has in"
-	why="$why these lines: $conf_lost. Nothing was changed; go back without --node-conf, or take out"
-	why="$why the lines that the older version does not know by hand"
+	why="$why these lines: $conf_lost. Nothing was changed; go back without --node-conf, or put a #"
+	why="$why in front of the lines that the older version does not know"
 	[ -z "$conf_lost" ] || return 1
 	if [ -f "$root/boot/node.conf" ]; then
 		why="the present node.conf cannot be kept on the data partition; nothing was changed"

@@ -22,9 +22,12 @@ update_because() {
 	*"not yet valid"*)
 		why="the node's clock says $(date -u +%Y-%m-%d), which is before the first day of the"
 		why="$why bundle's certificate;"
-		if [ "$(node_record "$root" lock)" = 1 ]; then
-			why="$why no time server is asked with tor=only: take it out for one start, or use a clock"
-			why="$why with a battery"
+		if [ "$(node_record "$root" network)" = off ]; then
+			why="$why no time server is asked while the network is off: correct node.conf and restart"
+		elif [ "$(node_record "$root" lock)" = 1 ]; then
+			# Without tor= the node would connect in the clear.
+			why="$why no time server is asked with tor=only: write tor=1 in its place for one start, or"
+			why="$why use a clock with a battery"
 		else
 			why="$why connect the node to a network whose time servers set the clock"
 		fi

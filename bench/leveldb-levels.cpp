@@ -49,8 +49,8 @@ constexpr uint64_t LARGER_WRITE_BUFFER{16 << 20};
 //! LevelDB makes a smaller one as large as this.
 constexpr uint64_t LEAST_WRITE_BUFFER{64 << 10};
 constexpr uint64_t MAINNET_LEVEL_BASE{10 << 20};
-//! Cairn's (patch 0021): the size of a table
-constexpr uint64_t LARGER_LEVEL_BASE{32 << 20};
+//! Cairn's (patch 0021)
+constexpr uint64_t LARGER_LEVEL_BASE{20 << 20};
 
 struct Counters {
     std::atomic<uint64_t> tables{0}, logs{0}, reads{0};

@@ -36,7 +36,8 @@
 
 namespace {
 constexpr uint64_t WRITE_BUFFER{16 << 20}; //!< of the node's coins database
-constexpr uint64_t TABLE{32 << 20};        //!< of the node's databases, and their smallest level
+constexpr uint64_t TABLE{32 << 20};        //!< of the node's databases
+constexpr uint64_t LEVEL_BASE{20 << 20};
 
 struct Variant {
     const char* name;
@@ -118,7 +119,7 @@ leveldb::Options Sizes(uint64_t coins)
     leveldb::Options options;
     options.write_buffer_size = std::max<uint64_t>(WRITE_BUFFER * coins / MAINNET_COINS, 64 << 10);
     options.max_file_size = std::max<uint64_t>(TABLE * coins / MAINNET_COINS, 1 << 20);
-    options.max_bytes_for_level_base = TABLE * coins / MAINNET_COINS;
+    options.max_bytes_for_level_base = LEVEL_BASE * coins / MAINNET_COINS;
     return options;
 }
 

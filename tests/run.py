@@ -139,6 +139,20 @@ def junit(path: Path) -> Tally:
     return tally
 
 
+def finished(report: Path, status: int, failures: int) -> Tally:
+    """Counts the outcomes in the JUnit XML file of a program that has ended.
+
+    ``status``: its exit status; ``failures``: the one with which it says that tests have failed.
+    Raises StageError if it ended otherwise or ran no test: what it did not run is not counted.
+    """
+    tally = junit(report)
+    if status not in {0, failures} or (status and not tally.failed):
+        raise StageError(f"{report.name} may lack tests: what wrote it ended with status {status}")
+    if tally == Tally():
+        raise StageError(f"{report.name} has no test")
+    return tally
+
+
 def check(name: str, problems: list[str]) -> Tally:
     """One lint check: passed when there are no problems, which are printed."""
     for problem in problems:
@@ -240,7 +254,8 @@ def pytest(folder: str, options: argparse.Namespace, daemons: bool = True) -> Ta
         build("core-build")
         build("core-build", "--stock")
     report = RESULTS / f"{folder}.xml"
-    subprocess.run(
+    report.unlink(missing_ok=True)
+    result = subprocess.run(
         [
             *(str(BIN / "pytest"), "-q", "-p", "no:cacheprovider", f"--junitxml={report}"),
             *("-n", str(os.cpu_count() or 1), "--dist", "loadfile"),
@@ -255,7 +270,7 @@ def pytest(folder: str, options: argparse.Namespace, daemons: bool = True) -> Ta
             "CAIRN_IMAGE": str(Path(options.image).resolve()) if options.image else "",
         },
     )
-    return junit(report)
+    return finished(report, result.returncode, 1)
 
 
 def unit(options: argparse.Namespace) -> Tally:
@@ -327,13 +342,14 @@ def core(_: argparse.Namespace) -> Tally:
     # Boost.Test colours its errors in files, too.
     os.environ["BOOST_TEST_COLOR_OUTPUT"] = "no"
     report = RESULTS / "core.xml"
+    report.unlink(missing_ok=True)
     command = ["ctest", "--test-dir", str(OUT / "core/build"), "--output-junit", str(report)]
     command += ["-j", str(os.cpu_count() or 1), "--output-on-failure", "--no-tests=error"]
     # Of a long output the report would have the beginning only, and not the error.
     command += ["--test-output-size-failed", str(1 << 30)]
     with (RESULTS / "core.log").open("w") as log:
-        subprocess.run(command, check=False, stdout=log, stderr=subprocess.STDOUT)
-    tally = junit(report)
+        result = subprocess.run(command, check=False, stdout=log, stderr=subprocess.STDOUT)
+    tally = finished(report, result.returncode, 8)
     tally.add(unit_suites("lmdb"))
     tally.add(thread_sanitizer())
     return tally

@@ -262,7 +262,7 @@ def test_marked_tests(monkeypatch: pytest.MonkeyPatch, check: bool, selection: s
     """`make check` runs neither slow nor long tests, `make test` the slow ones, too."""
     asked: list[str] = []
     monkeypatch.setattr(runner, "build", lambda *_: None)
-    monkeypatch.setattr(runner, "junit", lambda _: runner.Tally())
+    monkeypatch.setattr(runner, "junit", lambda _: runner.Tally(passed=1))
 
     def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
         asked.extend(command)
@@ -272,3 +272,80 @@ def test_marked_tests(monkeypatch: pytest.MonkeyPatch, check: bool, selection: s
     runner.unit(argparse.Namespace(check=check, only=None, image=None))
     assert asked[asked.index("-m") + 1] == selection
     assert asked[-1] == "tests/unit"
+
+
+PASSED = '<testcase classname="a" name="b"/>'
+FAILED = '<testcase classname="a" name="c"><failure/></testcase>'
+
+
+@pytest.mark.parametrize(
+    ("status", "written", "counted"),
+    [
+        (0, PASSED, runner.Tally(passed=1)),
+        (1, PASSED + FAILED, runner.Tally(passed=1, failed=1)),
+        (1, PASSED, None),  # which one failed is not known
+        (2, PASSED, None),  # interrupted
+        (3, PASSED + FAILED, None),  # an error of pytest's own
+        (4, None, None),  # wrong usage: it wrote nothing
+        (0, "", None),
+        (5, "", None),  # no test
+    ],
+)
+def test_a_stage_counts_its_own_run(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    written: str | None,
+    counted: runner.Tally | None,
+) -> None:
+    """A green report of an earlier run, or half a report, does not make a stage green."""
+    monkeypatch.setattr(runner, "ROOT", tmp_path)
+    monkeypatch.setattr(runner, "RESULTS", tmp_path)
+    report = tmp_path / "browser.xml"
+    report.write_text(f"<testsuites>{PASSED * 9}</testsuites>")
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        if written is not None:
+            report.write_text(f"<testsuites>{written}</testsuites>")
+        return subprocess.CompletedProcess(command, status)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    options = argparse.Namespace(check=False, image=None)
+    if counted is None:
+        with pytest.raises(runner.StageError):
+            runner.browser(options)
+    else:
+        assert runner.browser(options) == counted
+
+
+@pytest.mark.parametrize(
+    ("tests", "counted"),
+    [
+        ("add_test(a true)\n", runner.Tally(passed=1)),
+        ("add_test(a true)\nadd_test(b false)\n", runner.Tally(passed=1, failed=1)),
+        ("add_test(a true)\nadd_test(b /nowhere/program)\n", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_the_core_stage_counts_its_own_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tests: str | None, counted: runner.Tally | None
+) -> None:
+    """Likewise with the real ctest, which lists a program that is not there among the skipped."""
+    monkeypatch.setenv("BOOST_TEST_COLOR_OUTPUT", "no")
+    monkeypatch.setattr(runner, "ROOT", tmp_path)
+    monkeypatch.setattr(runner, "OUT", tmp_path)
+    monkeypatch.setattr(runner, "RESULTS", tmp_path)
+    monkeypatch.setattr(runner, "build", lambda *_: None)
+    monkeypatch.setattr(runner, "unit_suites", lambda _: runner.Tally())
+    monkeypatch.setattr(runner, "thread_sanitizer", runner.Tally)
+    (tmp_path / "core.xml").write_text(f"<testsuite>{PASSED}</testsuite>")
+    if tests is not None:
+        (tmp_path / "core/build").mkdir(parents=True)
+        (tmp_path / "core/build/CTestTestfile.cmake").write_text(tests)
+    options = argparse.Namespace(check=False)
+    if counted is None:
+        with pytest.raises(runner.StageError):
+            runner.core(options)
+    else:
+        assert runner.core(options) == counted

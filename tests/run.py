@@ -122,10 +122,11 @@ def say_why(log: str) -> None:
 
 
 def junit(path: Path) -> Tally:
-    """Counts the outcomes in a JUnit XML file."""
+    """Counts the outcomes in a JUnit XML file; prints what failed, and why tests were skipped."""
     if not path.exists():
         raise StageError(f"{path.relative_to(ROOT)} was not written")
     tally = Tally()
+    skipped: dict[str, list[str]] = {}
     for case in ET.parse(path).getroot().iter("testcase"):
         kinds = {child.tag for child in case}
         if kinds & {"failure", "error"}:
@@ -134,8 +135,13 @@ def junit(path: Path) -> Tally:
             say_why(case.findtext("system-out", ""))
         elif "skipped" in kinds or case.get("status") in {"disabled", "notrun"}:
             tally.skipped += 1
+            child = case.find("skipped")
+            why = (child.get("message") if child is not None else None) or "no reason given"
+            skipped.setdefault(" ".join(why.split()), []).append(case.get("name", ""))
         else:
             tally.passed += 1
+    for why, names in skipped.items():
+        print(f"skipped: {names[0]}{f' and {len(names) - 1} more' if names[1:] else ''}: {why}")
     return tally
 
 

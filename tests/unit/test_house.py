@@ -349,3 +349,22 @@ def test_the_core_stage_counts_its_own_run(
             runner.core(options)
     else:
         assert runner.core(options) == counted
+
+
+def test_skipped_tests_say_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each reason once, with a test and the number of the others, as pytest and ctest write it."""
+    cases = [
+        '<testcase name="a"><skipped message="needs root&#10;and loop devices">x</skipped>',
+        '<testcase name="b" status="notrun"><skipped message="OTHER"/>',
+        '<testcase name="c"><skipped message="needs root and loop devices"/>',
+        '<testcase name="d" status="disabled">',
+        '<testcase name="e"><skipped type="pytest.xfail" message=""/>',
+    ]
+    report = tmp_path / "x.xml"
+    report.write_text(f"<testsuite>{'</testcase>'.join([*cases, ''])}{PASSED}</testsuite>")
+    assert runner.junit(report) == runner.Tally(passed=1, skipped=5)
+    assert capsys.readouterr().out.splitlines() == [
+        "skipped: a and 1 more: needs root and loop devices",
+        "skipped: b: OTHER",
+        "skipped: d and 1 more: no reason given",
+    ]

@@ -188,7 +188,7 @@ def is_shell(path: Path) -> bool:
     if path.suffix == ".sh":
         return True
     with path.open("rb") as stream:
-        return stream.readline().rstrip() in {b"#!/bin/sh", b"#!/usr/bin/env sh"}
+        return bool(re.match(rb"#!.*\b(ba|da)?sh\b", stream.readline()))
 
 
 def output_of(command: list[str]) -> list[str]:

@@ -15,6 +15,7 @@ import pytest
 
 from tests import run as runner
 from tests import stage_times
+from tests.shared.commands import captured, program
 
 
 @pytest.mark.parametrize("release", [False, True])
@@ -368,3 +369,45 @@ def test_skipped_tests_say_why(tmp_path: Path, capsys: pytest.CaptureFixture[str
         "skipped: b: OTHER",
         "skipped: d and 1 more: no reason given",
     ]
+
+
+@pytest.mark.parametrize("shell", ["bash", "dash"])
+@pytest.mark.parametrize(("user", "rights"), [("0", ""), ("1000", "sudo ")])
+def test_ci_without_make(root: Path, tmp_path: Path, shell: str, user: str, rights: str) -> None:
+    """It is installed, with sudo where that is needed; lists that cannot be updated may do."""
+    tools, log = tmp_path / "bin", tmp_path / "log"
+    tools.mkdir()
+    for name in ("date", "dirname", "chmod"):
+        (tools / name).symlink_to(str(shutil.which(name)))
+    program(tools / "id", f"echo {user}")
+    program(tools / "sudo", 'rights="sudo " "$@"')
+    make = f"printf '#!/bin/sh\\necho make \"$*\"\\n' >{tools}/make; chmod 755 {tools}/make"
+    program(
+        tools / "apt-get",
+        f'[ "$rights" = "{rights}" ] || exit 100\necho "$rights$1" >>{log}\n'
+        f"case $1 in install) {make} ;; *) exit 1 ;; esac",
+    )
+    script = tmp_path / "clone/.ci/run"
+    script.parent.mkdir(parents=True)
+    shutil.copy(root / ".ci/run", script)
+    done = captured(str(shutil.which(shell)), str(script), env={"PATH": str(tools), "rights": ""})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "make test\n", "")
+    assert log.read_text() == f"{rights}update\n{rights}install\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "shell"),
+    [
+        ("#!/bin/sh", True),
+        ("#!/usr/bin/env bash", True),
+        ("#!/bin/bash -e", True),
+        ("#!/bin/busybox sh", True),
+        ("#!/usr/bin/env python3", False),
+        ("# shell", False),
+    ],
+)
+def test_scripts_that_lint_looks_at(tmp_path: Path, line: str, shell: bool) -> None:
+    """Of whichever shell: one of bash's would otherwise pass by."""
+    path = tmp_path / "run"
+    path.write_text(f"{line}\nx\n")
+    assert runner.is_shell(path) == shell

@@ -18,7 +18,8 @@ usage: bench/compare.py [--scenario NAME]... [--variant NAME]... [--runs N] [--s
 
 Needs root, for control groups, loop devices and file systems. Builds what is missing with
 support/core-build, 5 to 20 minutes each, and makes the chains with support/chaingen, in
-out/bench. Then bench/performance.py makes the report.
+out/bench, again when their options or bench/chaingen have changed. Then bench/performance.py makes
+the report.
 Environment: IMAGE_TREE  the files of an image for this machine's processor, for the variant
 "musl"; default out/BOARD/build/target of the host lane's board (board/*/meta)
 Errors: no root, results of another machine, a daemon that ends: one sentence, exit 1; what was
@@ -95,16 +96,30 @@ def load(path: Path) -> dict[str, Any]:
         raise BenchError(f"{path} cannot be read ({error}); remove it or name another") from None
 
 
+def origin(options: tuple[str, ...]) -> dict[str, Any]:
+    """What a chain is made with: the options, and the SHA-256 of bench/chaingen."""
+    sources = sorted((ROOT / "bench/chaingen").glob("*.[ch]*"))
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in sources))
+    return {"options": list(options), "sources": digest.hexdigest()}
+
+
 def make_chain(name: str, options: tuple[str, ...], folder: Path) -> tuple[Path, dict[str, Any]]:
-    """A chain and its summary; made when it is not there."""
+    """A chain and its summary; made when it is not there, or was made otherwise."""
     path = folder / f"{name}.blk"
     described = path.with_suffix(".json")
-    if not path.exists() or not described.exists():
+    made_with = origin(options)
+    if not path.exists() or load(described).get("made_with") != made_with:
         say(f"making the chain '{name}'")
+        described.unlink(missing_ok=True)
         command = [str(ROOT / "support/chaingen"), f"-out={path}", *options]
         made = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-        described.write_text(made.stdout)
+        keep(json.loads(made.stdout) | {"made_with": made_with}, described)
     return path, load(described)
+
+
+def facts(summary: dict[str, Any]) -> dict[str, Any]:
+    """What tells a chain from another one; another generator may make the same."""
+    return {key: value for key, value in summary.items() if key not in {"input_ages", "made_with"}}
 
 
 @contextmanager
@@ -141,7 +156,7 @@ def chosen(options: argparse.Namespace) -> tuple[list[Scenario], list[Variant]]:
 
 
 def keep(results: dict[str, Any], store: Path) -> None:
-    """Writes the results; a power cut leaves the old or the new ones."""
+    """Writes a JSON file; a power cut leaves the old or the new one."""
     store.with_suffix(".new").write_text(json.dumps(results, indent=1) + "\n")
     store.with_suffix(".new").rename(store)
 
@@ -189,8 +204,8 @@ def rounds(options: argparse.Namespace, results: dict[str, Any], store: Path) ->
     if results.setdefault("machine", machine()) != machine():
         raise BenchError(f"{store} is of another machine; name another file with --out")
     for name, (_, summary) in chains.items():
-        facts = {key: value for key, value in summary.items() if key != "input_ages"}
-        if results.setdefault("chains", {}).setdefault(name, facts) != facts:
+        known = results.setdefault("chains", {}).setdefault(name, facts(summary))
+        if known != facts(summary):
             raise BenchError(f"{store} is of another chain '{name}'; name another file with --out")
     daemons = {v.name: fingerprint(v) for v in variants}
     runs = results["runs"] = still_valid(

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import shutil
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from qemu.qmp import QMPClient, QMPError
 
 from lab.guest_shell import GuestShell, GuestShellError
 from lab.parsing import partition_offset
-from lab.paths import ROOT
+from lab.paths import ROOT, folder_for_sockets
 from lab.serial_log import POWER_ON, since_power_on
 from lab.under_test import Need, UnderTest
 from lab.volatile_disk import VolatileDisk
@@ -51,8 +50,7 @@ class Machine(UnderTest):
         """of QEMU itself: what else is plugged in"""
         self.volatile: VolatileDisk | None = None
         """what serves the disk, if it is to lose what was not flushed"""
-        # sockets need short paths, wherever the repository lies
-        self.sockets = Path(tempfile.mkdtemp(prefix="cairn-"))
+        self.sockets = folder_for_sockets(self)
         self.guest_shell = GuestShell(self.sockets / "sh")
 
     @property

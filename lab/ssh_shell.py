@@ -11,13 +11,12 @@ import contextlib
 import re
 import shlex
 import subprocess
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.guest_shell import GuestShellError, Result, until_answered
-from lab.paths import OUT
+from lab.paths import OUT, folder_for_sockets
 
 KNOWN_HOSTS = OUT / "board/known_hosts"
 #: The client's own status: it did not get through. A script that ends with it is given another.
@@ -76,8 +75,7 @@ class SshShell:
         self.host = host
         self.key = key
         self.known_hosts = known_hosts
-        # sockets need short paths, wherever the repository lies
-        self.folder = Path(tempfile.mkdtemp(prefix="cairn-"))
+        self.folder = folder_for_sockets(self)
         self.socket = self.folder / "ssh"
         self.log = self.folder / "ssh.log"
         self.master: subprocess.Popen[bytes] | None = None

@@ -122,10 +122,11 @@ def say_why(log: str) -> None:
 
 
 def junit(path: Path) -> Tally:
-    """Counts the outcomes in a JUnit XML file."""
+    """Counts the outcomes in a JUnit XML file; prints what failed, and why tests were skipped."""
     if not path.exists():
         raise StageError(f"{path.relative_to(ROOT)} was not written")
     tally = Tally()
+    skipped: dict[str, list[str]] = {}
     for case in ET.parse(path).getroot().iter("testcase"):
         kinds = {child.tag for child in case}
         if kinds & {"failure", "error"}:
@@ -134,8 +135,27 @@ def junit(path: Path) -> Tally:
             say_why(case.findtext("system-out", ""))
         elif "skipped" in kinds or case.get("status") in {"disabled", "notrun"}:
             tally.skipped += 1
+            child = case.find("skipped")
+            why = (child.get("message") if child is not None else None) or "no reason given"
+            skipped.setdefault(" ".join(why.split()), []).append(case.get("name", ""))
         else:
             tally.passed += 1
+    for why, names in skipped.items():
+        print(f"skipped: {names[0]}{f' and {len(names) - 1} more' if names[1:] else ''}: {why}")
+    return tally
+
+
+def finished(report: Path, status: int, failures: int) -> Tally:
+    """Counts the outcomes in the JUnit XML file of a program that has ended.
+
+    ``status``: its exit status; ``failures``: the one with which it says that tests have failed.
+    Raises StageError if it ended otherwise or ran no test: what it did not run is not counted.
+    """
+    tally = junit(report)
+    if status not in {0, failures} or (status and not tally.failed):
+        raise StageError(f"{report.name} may lack tests: what wrote it ended with status {status}")
+    if tally == Tally():
+        raise StageError(f"{report.name} has no test")
     return tally
 
 
@@ -168,7 +188,7 @@ def is_shell(path: Path) -> bool:
     if path.suffix == ".sh":
         return True
     with path.open("rb") as stream:
-        return stream.readline().rstrip() in {b"#!/bin/sh", b"#!/usr/bin/env sh"}
+        return bool(re.match(rb"#!.*\b(ba|da)?sh\b", stream.readline()))
 
 
 def output_of(command: list[str]) -> list[str]:
@@ -241,7 +261,8 @@ def pytest(folder: str, options: argparse.Namespace, daemons: bool = True) -> Ta
         build("core-build")
         build("core-build", "--stock")
     report = RESULTS / f"{folder}.xml"
-    subprocess.run(
+    report.unlink(missing_ok=True)
+    result = subprocess.run(
         [
             *(str(BIN / "pytest"), "-q", "-p", "no:cacheprovider", f"--junitxml={report}"),
             *("-n", str(os.cpu_count() or 1), "--dist", "loadfile"),
@@ -256,7 +277,7 @@ def pytest(folder: str, options: argparse.Namespace, daemons: bool = True) -> Ta
             "CAIRN_IMAGE": str(Path(options.image).resolve()) if options.image else "",
         },
     )
-    return junit(report)
+    return finished(report, result.returncode, 1)
 
 
 def unit(options: argparse.Namespace) -> Tally:
@@ -328,13 +349,14 @@ def core(_: argparse.Namespace) -> Tally:
     # Boost.Test colours its errors in files, too.
     os.environ["BOOST_TEST_COLOR_OUTPUT"] = "no"
     report = RESULTS / "core.xml"
+    report.unlink(missing_ok=True)
     command = ["ctest", "--test-dir", str(OUT / "core/build"), "--output-junit", str(report)]
     command += ["-j", str(os.cpu_count() or 1), "--output-on-failure", "--no-tests=error"]
     # Of a long output the report would have the beginning only, and not the error.
     command += ["--test-output-size-failed", str(1 << 30)]
     with (RESULTS / "core.log").open("w") as log:
-        subprocess.run(command, check=False, stdout=log, stderr=subprocess.STDOUT)
-    tally = junit(report)
+        result = subprocess.run(command, check=False, stdout=log, stderr=subprocess.STDOUT)
+    tally = finished(report, result.returncode, 8)
     tally.add(unit_suites("lmdb"))
     tally.add(thread_sanitizer())
     return tally

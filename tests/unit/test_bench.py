@@ -15,7 +15,7 @@ import pytest
 from bench import compare, performance, plan, run_node, tip
 from lab.limits import CGROUPS, LimitError, MemoryGroup, Settings
 from lab.paths import ROOT
-from tests.shared.commands import captured
+from tests.shared.commands import captured, program
 
 needs_root = pytest.mark.skipif(
     os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
@@ -233,13 +233,39 @@ def test_memory_group() -> None:
     assert subprocess.run(hungry, check=False, capture_output=True).returncode == 0
 
 
+def test_chain_that_is_made_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other options or another generator make it anew; that alone makes it no other chain."""
+    monkeypatch.setattr(compare, "ROOT", tmp_path)
+    program(tmp_path / "support/chaingen", f"echo x >>{tmp_path}/made; echo '{{\"height\": 9}}'")
+    generator = tmp_path / "bench/chaingen/coins.cpp"
+    generator.parent.mkdir(parents=True)
+    generator.write_text("1")
+    (tmp_path / "a.blk").touch()
+
+    def made(*options: str) -> int:
+        path, summary = compare.make_chain("a", options, tmp_path)
+        assert (path, compare.facts(summary)) == (tmp_path / "a.blk", {"height": 9})
+        return (tmp_path / "made").read_text().count("x")
+
+    assert [made("-a"), made("-a"), made("-a", "-b"), made("-a", "-b")] == [1, 1, 2, 2]
+    generator.write_text("2")
+    assert [made("-a", "-b"), made("-a", "-b")] == [3, 3]
+    # of a version that did not note it
+    (tmp_path / "a.json").write_text('{"height": 9}')
+    assert made("-a", "-b") == 4
+    (tmp_path / "a.blk").unlink()
+    (tmp_path / "support/chaingen").write_text("#!/bin/sh\nexit 1\n")
+    with pytest.raises(subprocess.CalledProcessError):
+        made("-a", "-b")
+
+
 @pytest.mark.slow  # builds a daemon to measure with, and syncs with it
 @needs_root
 def test_measure(tmp_path: Path) -> None:
     """The stock daemon syncs a small chain; each figure of the report is measured."""
     small = ("-blocks=300", "-txs=20", "-utxos=6000")
     path, summary = compare.make_chain("tiny", small, tmp_path)
-    assert compare.make_chain("tiny", (), tmp_path) == (path, summary)
+    assert compare.make_chain("tiny", small, tmp_path) == (path, summary)
     scenario = plan.Scenario("small", "", None, None, 8)
     stock = plan.Variant("stock", "", ("--stock",))
     dirty = Path("/proc/sys/vm/dirty_bytes")

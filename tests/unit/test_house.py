@@ -15,6 +15,7 @@ import pytest
 
 from tests import run as runner
 from tests import stage_times
+from tests.shared.commands import captured, program
 
 
 @pytest.mark.parametrize("release", [False, True])
@@ -262,7 +263,7 @@ def test_marked_tests(monkeypatch: pytest.MonkeyPatch, check: bool, selection: s
     """`make check` runs neither slow nor long tests, `make test` the slow ones, too."""
     asked: list[str] = []
     monkeypatch.setattr(runner, "build", lambda *_: None)
-    monkeypatch.setattr(runner, "junit", lambda _: runner.Tally())
+    monkeypatch.setattr(runner, "junit", lambda _: runner.Tally(passed=1))
 
     def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
         asked.extend(command)
@@ -272,3 +273,141 @@ def test_marked_tests(monkeypatch: pytest.MonkeyPatch, check: bool, selection: s
     runner.unit(argparse.Namespace(check=check, only=None, image=None))
     assert asked[asked.index("-m") + 1] == selection
     assert asked[-1] == "tests/unit"
+
+
+PASSED = '<testcase classname="a" name="b"/>'
+FAILED = '<testcase classname="a" name="c"><failure/></testcase>'
+
+
+@pytest.mark.parametrize(
+    ("status", "written", "counted"),
+    [
+        (0, PASSED, runner.Tally(passed=1)),
+        (1, PASSED + FAILED, runner.Tally(passed=1, failed=1)),
+        (1, PASSED, None),  # which one failed is not known
+        (2, PASSED, None),  # interrupted
+        (3, PASSED + FAILED, None),  # an error of pytest's own
+        (4, None, None),  # wrong usage: it wrote nothing
+        (0, "", None),
+        (5, "", None),  # no test
+    ],
+)
+def test_a_stage_counts_its_own_run(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    written: str | None,
+    counted: runner.Tally | None,
+) -> None:
+    """A green report of an earlier run, or half a report, does not make a stage green."""
+    monkeypatch.setattr(runner, "ROOT", tmp_path)
+    monkeypatch.setattr(runner, "RESULTS", tmp_path)
+    report = tmp_path / "browser.xml"
+    report.write_text(f"<testsuites>{PASSED * 9}</testsuites>")
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        if written is not None:
+            report.write_text(f"<testsuites>{written}</testsuites>")
+        return subprocess.CompletedProcess(command, status)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    options = argparse.Namespace(check=False, image=None)
+    if counted is None:
+        with pytest.raises(runner.StageError):
+            runner.browser(options)
+    else:
+        assert runner.browser(options) == counted
+
+
+@pytest.mark.parametrize(
+    ("tests", "counted"),
+    [
+        ("add_test(a true)\n", runner.Tally(passed=1)),
+        ("add_test(a true)\nadd_test(b false)\n", runner.Tally(passed=1, failed=1)),
+        ("add_test(a true)\nadd_test(b /nowhere/program)\n", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_the_core_stage_counts_its_own_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tests: str | None, counted: runner.Tally | None
+) -> None:
+    """Likewise with the real ctest, which lists a program that is not there among the skipped."""
+    monkeypatch.setenv("BOOST_TEST_COLOR_OUTPUT", "no")
+    monkeypatch.setattr(runner, "ROOT", tmp_path)
+    monkeypatch.setattr(runner, "OUT", tmp_path)
+    monkeypatch.setattr(runner, "RESULTS", tmp_path)
+    monkeypatch.setattr(runner, "build", lambda *_: None)
+    monkeypatch.setattr(runner, "unit_suites", lambda _: runner.Tally())
+    monkeypatch.setattr(runner, "thread_sanitizer", runner.Tally)
+    (tmp_path / "core.xml").write_text(f"<testsuite>{PASSED}</testsuite>")
+    if tests is not None:
+        (tmp_path / "core/build").mkdir(parents=True)
+        (tmp_path / "core/build/CTestTestfile.cmake").write_text(tests)
+    options = argparse.Namespace(check=False)
+    if counted is None:
+        with pytest.raises(runner.StageError):
+            runner.core(options)
+    else:
+        assert runner.core(options) == counted
+
+
+def test_skipped_tests_say_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each reason once, with a test and the number of the others, as pytest and ctest write it."""
+    cases = [
+        '<testcase name="a"><skipped message="needs root&#10;and loop devices">x</skipped>',
+        '<testcase name="b" status="notrun"><skipped message="OTHER"/>',
+        '<testcase name="c"><skipped message="needs root and loop devices"/>',
+        '<testcase name="d" status="disabled">',
+        '<testcase name="e"><skipped type="pytest.xfail" message=""/>',
+    ]
+    report = tmp_path / "x.xml"
+    report.write_text(f"<testsuite>{'</testcase>'.join([*cases, ''])}{PASSED}</testsuite>")
+    assert runner.junit(report) == runner.Tally(passed=1, skipped=5)
+    assert capsys.readouterr().out.splitlines() == [
+        "skipped: a and 1 more: needs root and loop devices",
+        "skipped: b: OTHER",
+        "skipped: d and 1 more: no reason given",
+    ]
+
+
+@pytest.mark.parametrize("shell", ["bash", "dash"])
+@pytest.mark.parametrize(("user", "rights"), [("0", ""), ("1000", "sudo ")])
+def test_ci_without_make(root: Path, tmp_path: Path, shell: str, user: str, rights: str) -> None:
+    """It is installed, with sudo where that is needed; lists that cannot be updated may do."""
+    tools, log = tmp_path / "bin", tmp_path / "log"
+    tools.mkdir()
+    for name in ("date", "dirname", "chmod"):
+        (tools / name).symlink_to(str(shutil.which(name)))
+    program(tools / "id", f"echo {user}")
+    program(tools / "sudo", 'rights="sudo " "$@"')
+    make = f"printf '#!/bin/sh\\necho make \"$*\"\\n' >{tools}/make; chmod 755 {tools}/make"
+    program(
+        tools / "apt-get",
+        f'[ "$rights" = "{rights}" ] || exit 100\necho "$rights$1" >>{log}\n'
+        f"case $1 in install) {make} ;; *) exit 1 ;; esac",
+    )
+    script = tmp_path / "clone/.ci/run"
+    script.parent.mkdir(parents=True)
+    shutil.copy(root / ".ci/run", script)
+    done = captured(str(shutil.which(shell)), str(script), env={"PATH": str(tools), "rights": ""})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "make test\n", "")
+    assert log.read_text() == f"{rights}update\n{rights}install\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "shell"),
+    [
+        ("#!/bin/sh", True),
+        ("#!/usr/bin/env bash", True),
+        ("#!/bin/bash -e", True),
+        ("#!/bin/busybox sh", True),
+        ("#!/usr/bin/env python3", False),
+        ("# shell", False),
+    ],
+)
+def test_scripts_that_lint_looks_at(tmp_path: Path, line: str, shell: bool) -> None:
+    """Of whichever shell: one of bash's would otherwise pass by."""
+    path = tmp_path / "run"
+    path.write_text(f"{line}\nx\n")
+    assert runner.is_shell(path) == shell

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import graphlib
 import os
 import re
@@ -16,6 +17,7 @@ from lab import paths, updates
 from lab.machine import Machine
 from lab.paths import ROOT
 from lab.serial_log import POWER_ON
+from lab.ssh_shell import Host, SshShell
 from tests.run import tracked
 from tests.shared.commands import captured, program
 from tests.style_checks import python_files
@@ -76,6 +78,21 @@ def test_console_since_the_last_power_on(tmp_path: Path) -> None:
     assert machine.serial_log() == "\nFailed to start\n"
     with pytest.raises(AssertionError, match="no machine runs"):
         machine.wait(0)
+
+
+def test_folders_for_sockets_are_removed() -> None:
+    """With the machine or the board's session that has them, or at the end of the program."""
+    machine, shell = Machine(), SshShell(Host("attic"))
+    folders = [machine.sockets, shell.folder]
+    for folder in folders:
+        (folder / "socket").touch()
+        assert len(str(folder)) < 60
+    del machine, shell
+    gc.collect()
+    assert [folder for folder in folders if folder.exists()] == []
+    code = "from lab.machine import Machine; m = Machine(); print(m.sockets, m.sockets.is_dir())"
+    name, there = captured(sys.executable, "-c", code).stdout.split()
+    assert (there, Path(name).exists()) == ("True", False)
 
 
 def test_daemon_that_does_not_answer(tmp_path: Path) -> None:

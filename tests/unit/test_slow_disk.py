@@ -14,6 +14,9 @@ pytestmark = pytest.mark.skipif(
     reason="needs root, FUSE and loop devices",
 )
 
+#: Those with a pid file.
+DAEMONS = ("nbdkit", "qsd")
+
 
 def slow_disk(root: Path, word: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Runs support/slow-disk with a small disk of 5 ms."""
@@ -44,12 +47,45 @@ def test_slow_disk(root: Path, tmp_path: Path) -> None:
             for block in range(0, 256, 16):
                 os.pread(stream.fileno(), 4096, block * 4096)
             assert time.monotonic() - start > 16 * 0.005
+        pids = [(tmp_path / f"{name}.pid").read_text().strip() for name in DAEMONS]
     finally:
         result = slow_disk(root, "down", tmp_path)
     assert result.returncode == 0, result.stderr
     assert not (tmp_path / "mnt").is_mount()
     assert not (tmp_path / "disk.img").exists()
+    deadline = time.monotonic() + 30
+    while any(Path("/proc", pid).exists() for pid in pids):
+        assert time.monotonic() < deadline, "its daemons still run"
+        time.sleep(0.1)
     assert slow_disk(root, "down", tmp_path).returncode == 0
+
+
+def test_what_was_noted_before_a_crash(root: Path, tmp_path: Path) -> None:
+    """Numbers that are somebody else's by now: neither process nor loop device is touched."""
+    folder = tmp_path / "slow"
+    folder.mkdir()
+    image = tmp_path / "other.img"
+    image.write_bytes(bytes(1 << 20))
+    attach = ["losetup", "-f", "--show", str(image)]
+    loop = subprocess.run(attach, check=True, capture_output=True, text=True).stdout
+    try:
+        with subprocess.Popen(["sleep", "600"]) as other:
+            try:
+                (folder / "loop").write_text(loop)
+                for name in DAEMONS:
+                    (folder / f"{name}.pid").write_text(f"{other.pid}\n")
+                result = slow_disk(root, "down", folder)
+                assert (result.returncode, result.stderr) == (0, "")
+                time.sleep(0.2)
+                assert other.poll() is None
+            finally:
+                other.kill()
+        shown = ["losetup", "-nO", "BACK-FILE", loop.strip()]
+        said = subprocess.run(shown, check=True, capture_output=True, text=True).stdout
+        assert said.strip() == str(image)
+    finally:
+        subprocess.run(["losetup", "-d", loop.strip()], check=False)
+    assert list(folder.iterdir()) == []
 
 
 def test_wrong_word(root: Path, tmp_path: Path) -> None:

@@ -34,6 +34,15 @@ ExecStart=/usr/lib/cairn/cairn-probe
 Environment=CAIRN_PROBE_SECONDS=300
 TimeoutStartSec=600
 """
+#: What journalctl prints in place of messages, if there are none.
+NO_ENTRIES = "-- No entries --"
+
+
+def unit_should_be_loaded(unit: str) -> None:
+    """Fails if the guest has no such unit, or, for a pattern, has none loaded that matches."""
+    found = session.run(f"systemctl show {shlex.quote(unit)} -p LoadState")
+    if "LoadState=loaded" not in found.splitlines():
+        raise AssertionError(f"there is no unit {unit}: {found or 'nothing matches'}")
 
 
 def journal_of(unit: str) -> str:
@@ -136,9 +145,13 @@ class Units:
     def property_of(self, unit: str, name: str) -> str:
         """A property of a unit; an empty unit name asks the service manager itself.
 
+        Fails if there is no such unit: one that does not exist has properties, too.
+
         Example:
         | ${pid}=    Property Of    bitcoind    MainPID
         """
+        if unit:
+            unit_should_be_loaded(unit)
         return session.run(f"systemctl show {unit} -p {name}").partition("=")[2]
 
     @keyword
@@ -264,10 +277,16 @@ class Units:
     def journal_should_not_contain(self, unit: str, words: str) -> None:
         """No message of a unit since boot contains these words.
 
+        Fails if there is no such unit, or if it has no messages, not even systemd's about it.
+
         Example:
         | Journal Should Not Contain    bitcoind    Wiping L
         """
-        if words in session.run(journal_of(unit)):
+        unit_should_be_loaded(unit)
+        log = session.run(journal_of(unit))
+        if log in {"", NO_ENTRIES}:
+            raise AssertionError(f"the journal has nothing of {unit}")
+        if words in log:
             raise AssertionError(f"the journal of {unit} has '{words}'")
 
     @keyword

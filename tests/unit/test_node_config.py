@@ -42,6 +42,7 @@ class Node:
     path: Path
     script: Path
     bitcoind: Path
+    broken: bool = False  # a program of node-config's says why it fails
 
     def run(self, text: str | bytes | None, shell: str = "busybox sh") -> str:
         """Writes node.conf, runs node-config, returns the report."""
@@ -61,7 +62,8 @@ class Node:
         )
         assert result.returncode == 0, result.stderr
         report = self.read("run/cairn/node-conf.report")
-        assert result.stderr == report
+        assert result.stderr.endswith(report)
+        assert self.broken or result.stderr == report
         return report
 
     def read(self, name: str) -> str:
@@ -508,6 +510,34 @@ def test_real_daemon_starts_on_what_is_left(node: Node, root: Path, tmp_path: Pa
     assert "Done loading" in log
     assert "Prune configured to target 777 MiB" in log
     assert "maxmempool" in log
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("program", ["bitcoin-conf.awk", "listening.awk"])
+@pytest.mark.parametrize("text", [None, "NR == 3 { exit 1 } { print }", "END { exit 2 }"])
+def test_a_program_that_fails(
+    node: Node, tmp_path: Path, shell: str, program: str, text: str | None
+) -> None:
+    """bitcoin.conf is whole, or one without network; a card that fails opens nothing."""
+    copied = tmp_path / "image"
+    for folder in ("usr/lib/cairn", "usr/share/cairn"):
+        shutil.copytree(ROOT / "overlay" / folder, copied / folder)
+    shutil.copytree(ROOT / "overlay/usr/share/cairn", node.path / "usr/share/cairn")
+    node.script = copied / "usr/bin/node-config"
+    node.script.parent.mkdir()
+    shutil.copy(ROOT / "overlay/usr/bin/node-config", node.script)
+    node.broken = True
+    awk = copied / "usr/lib/cairn" / program
+    if text is None:
+        awk.unlink()
+    else:
+        awk.write_text(text + "\n")
+    report = node.run("proxy=192.168.1.60:9050\nprune=0\nlisten=0\nsignet=1\n", shell)
+    assert "bitcoind's options could not be made of node.conf" in report
+    assert node.records("network") == ["off"]
+    assert node.records("lock") == ["1"]
+    assert node.options() == ["networkactive=0", "listen=0", "chain=signet"]
+    assert node.records("prune-doubt")
 
 
 @pytest.mark.parametrize("shell", SHELLS)

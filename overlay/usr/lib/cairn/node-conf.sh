@@ -98,10 +98,10 @@ node_conf_parse() {
 	}
 }
 
-# bitcoin_conf ROOT RECORDS: prints bitcoind's configuration. With the network not on, the
-# records have no option that would say otherwise than the lines in front.
+# bitcoin_conf ROOT RECORDS: prints bitcoind's configuration; fails when it is not whole. With the
+# network not on, the records have no option that would say otherwise than the lines in front.
 bitcoin_conf() {
-	awk -v root="$1" '
+	bitcoin_lines=$(awk -v root="$1" '
 	$1 == "chain" { chain = $2 }
 	$1 == "network" { network = $2 }
 	$1 == "option" {
@@ -121,7 +121,10 @@ bitcoin_conf() {
 		if (network != "on" && network != "outbound") print "networkactive=0"
 		if (network != "on") print "listen=0\nlistenonion=0\nnatpmp=0\ni2pacceptincoming=0"
 		printf "%s", options
-	}' "$2" | awk -f "$node_conf_here/bitcoin-conf.awk" -f "$node_conf_here/listening.awk"
+	}' "$2") || return 1
+	bitcoin_lines=$(printf '%s\n' "$bitcoin_lines" | awk -f "$node_conf_here/bitcoin-conf.awk" \
+		-f "$node_conf_here/listening.awk") || return 1
+	printf '%s\n' "$bitcoin_lines"
 }
 
 # lasting FILE [MODE]: standard input becomes FILE on the data partition, whole or not at all, also

@@ -212,6 +212,7 @@ class Machine:
     path: Path
     shell: list[str]
     fails: bool = False
+    first: str = ""  # folders that come first in PATH
     said: list[str] = field(default_factory=list)
 
     def write(self, name: str, text: str) -> Path:
@@ -226,7 +227,7 @@ class Machine:
         log = self.path / "log"
         log.write_text("")
         status = 1 if self.fails else 0
-        nft = self.write("nft", f'#!/bin/sh\necho "nft $*" >>{log}\ncat >>{log}\nexit {status}\n')
+        nft = self.write("nft", f'#!/bin/sh\necho "nft $*" >>{log}\n/bin/cat >>{log}\nexit {status}\n')
         link = self.write("ip", f'#!/bin/sh\necho "ip $*" >>{log}\n')
         nft.chmod(0o755)
         link.chmod(0o755)
@@ -237,7 +238,7 @@ class Machine:
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
-            env={"PATH": "/usr/bin:/bin", "CAIRN_NFT": str(nft), "CAIRN_IP": str(link)},
+            env={"PATH": f"{self.first}/usr/bin:/bin", "CAIRN_NFT": str(nft), "CAIRN_IP": str(link)},
         )
         self.said = log.read_text().splitlines()
         return result
@@ -272,7 +273,8 @@ def test_rules_for_tor_only(machine: Machine) -> None:
     result = machine.run()
     assert (result.returncode, result.stderr) == (0, "")
     assert machine.said[0] == "nft -f -"
-    loaded = machine.said[1:]
+    loaded = machine.said[1:-1]
+    assert machine.said[-1] == "nft list table inet cairn_tor"
     assert loaded == machine.run("--print").stdout.splitlines()
     assert "policy drop;" in "\n".join(loaded)
     (machine.path / "run/cairn/torrc").unlink()
@@ -296,6 +298,20 @@ def test_rules_that_do_not_load(machine: Machine) -> None:
     result = machine.run()
     assert result.returncode == 1
     assert "the node has no network" in result.stderr
+    assert machine.said[-2:] == ["ip link set end0 down", "ip link set end1 down"]
+
+
+def test_rules_that_are_empty(machine: Machine, tmp_path: Path) -> None:
+    """nft takes nothing for rules and is content: a `cat` that fails must not open the network."""
+    machine.write("run/cairn/node-conf.records", RECORDS + "lock 1\n")
+    broken = tmp_path / "bin"
+    broken.mkdir()
+    (broken / "cat").write_text("#!/bin/sh\nexit 1\n")
+    (broken / "cat").chmod(0o755)
+    machine.first = f"{broken}:"
+    result = machine.run()
+    assert result.returncode == 1
+    assert "nft -f -" not in machine.said
     assert machine.said[-2:] == ["ip link set end0 down", "ip link set end1 down"]
 
 

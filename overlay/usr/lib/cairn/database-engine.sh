@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2034 # its variables are for who sources it
-# database_engine ROOT DATADIR CLASS: which engine should the databases have? Sourced by
-# node-tune; the optional engine and reasons: docs/design/optional-engine.md.
+# database_engine ROOT DATADIR CLASS: which engine should the databases have? The optional
+# engine and reasons: docs/design/optional-engine.md.
 # Sets   database_engine  leveldb or lmdb
 #        database_reason  half a sentence
 #        database_map     LMDB: MiB by which its files grow at least
@@ -35,7 +35,6 @@ database_engine() {
 		return 0
 	fi
 	coins=$1$2$(database_chain "$1")/chainstate
-	lmdb="" leveldb=""
 	lmdb="" leveldb=""
 	[ ! -e "$coins/lmdb/data.mdb" ] || lmdb=1
 	[ ! -e "$coins/CURRENT" ] || leveldb=1

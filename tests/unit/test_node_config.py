@@ -119,6 +119,38 @@ def test_good_file(node: Node, shell: str) -> None:
     assert network.endswith("\n[IPv6AcceptRA]\nDHCPv6Client=no\nUseDNS=no\n")
 
 
+@pytest.mark.parametrize("printed", [0, 4])
+@pytest.mark.parametrize("part", ["includeconf=", "listening.awk"])
+@pytest.mark.parametrize("shell", SHELLS)
+def test_settings_that_cannot_be_made(node: Node, shell: str, part: str, printed: int) -> None:
+    """An awk that ends before its output, or in it: all that there was stays, and it is told."""
+    node.run("uacomment=before\n", shell)
+    names = ("run/bitcoind/bitcoin.conf", "run/cairn/node-conf.records", "var/lib/cairn/node.conf")
+    (node.path / names[2]).parent.mkdir(parents=True, exist_ok=True)
+    (node.path / names[2]).touch()
+    before = [node.read(name) for name in names]
+    folder = node.path / "broken"
+    folder.mkdir()
+    (folder / "awk").write_text(
+        f'#!/bin/sh\ncase "$*" in *{part}*) /usr/bin/awk "$@" | head -n {printed}; exit 1 ;; esac\n'
+        'exec /usr/bin/awk "$@"\n'
+    )
+    (folder / "awk").chmod(0o755)
+    (node.path / "boot/node.conf").write_text("proxy=127.0.0.1:9050\nprune=0\nlisten=0\n")
+    words = [str(node.script), "--root", str(node.path), "--bitcoind", str(node.bitcoind)]
+    result = subprocess.run(
+        [*shell.split(), *words],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
+    )
+    assert result.returncode == 1
+    assert "could not be made from node.conf" in result.stderr
+    assert result.stderr == node.read("run/cairn/node-conf.report")
+    assert [node.read(name) for name in names] == before
+
+
 CLOSED = ["networkactive=0", *(f"{n}=0" for n in ["listen", "listenonion", "natpmp"])]
 CLOSED += ["i2pacceptincoming=0"]
 BAD = [

@@ -99,9 +99,10 @@ node_conf_parse() {
 }
 
 # bitcoin_conf ROOT RECORDS: prints bitcoind's configuration. With the network not on, the
-# records have no option that would say otherwise than the lines in front.
+# records have no option that would say otherwise than the lines in front. Fails when either awk
+# does: bitcoind goes anywhere with a configuration that lacks the owner's lines.
 bitcoin_conf() {
-	awk -v root="$1" '
+	conf_lines=$(awk -v root="$1" '
 	$1 == "chain" { chain = $2 }
 	$1 == "network" { network = $2 }
 	$1 == "option" {
@@ -121,7 +122,9 @@ bitcoin_conf() {
 		if (network != "on" && network != "outbound") print "networkactive=0"
 		if (network != "on") print "listen=0\nlistenonion=0\nnatpmp=0\ni2pacceptincoming=0"
 		printf "%s", options
-	}' "$2" | awk -f "$node_conf_here/bitcoin-conf.awk" -f "$node_conf_here/listening.awk"
+	}' "$2") || return 1
+	printf '%s\n' "$conf_lines" |
+		awk -f "$node_conf_here/bitcoin-conf.awk" -f "$node_conf_here/listening.awk"
 }
 
 # lasting FILE [MODE]: standard input becomes FILE on the data partition, whole or not at all, also

@@ -83,3 +83,9 @@ def test_what_shows_the_node_reaches_nobody(unit: str) -> None:
     assert not [
         line for line in lines if line.startswith("IPAddressAllow=") and line[15:] != "localhost"
     ]
+
+
+@pytest.mark.parametrize("unit", ["cairn-status", "node-status@"])
+def test_what_shows_the_name_sees_it_change(unit: str) -> None:
+    """cairn-name gives another one while they run; a name space of its own keeps the old one."""
+    assert "ProtectHostname=yes" not in (UNITS / f"{unit}.service").read_text().splitlines()

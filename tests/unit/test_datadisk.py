@@ -392,6 +392,58 @@ def test_a_disk_that_cannot_be_read(node: Node) -> None:
     assert node.calls("systemd-repart") == []
 
 
+@pytest.mark.parametrize(
+    ("tool", "signature", "at"),
+    [
+        *((tool, "", 700_000) for tool in ("dd", "tr", "wc")),
+        *((tool, "gpt\nPMBR\n", 700_000) for tool in ("tail", "tr")),
+        *((tool, "ext4\n", 1080) for tool in ("grep", "sed")),
+    ],
+)
+def test_a_disk_that_cannot_be_looked_at(
+    node: Node, shell: str, tool: str, signature: str, at: int
+) -> None:
+    """One with content is neither blank nor half made because a command fails."""
+    node.disk("sda", "S1")
+    content = bytearray(MIB)
+    content[at] = 1
+    (node.root / "dev/sda").write_bytes(content)
+    node.write("signatures", signature)
+    (node.root / "work").mkdir()
+    command = f"root=$1 work=$1/work; . {SCRIPT.parent}/datadisk-facts.sh; datadisk_probe sda"
+    path = f"{node.root}/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    for broken in (False, True):
+        if broken:
+            program(node.root / "bin" / tool, "exit 1")
+        subprocess.run(
+            [*shell.split(), "-euc", command, "probe", str(node.root)],
+            check=not broken,
+            stderr=subprocess.DEVNULL,
+            env={"PATH": path},
+        )
+        found = node.root / "work/probe.sda.1"
+        assert not found.exists() or found.read_text() in ("used\n", "unread\n")
+        found.unlink(missing_ok=True)
+
+
+def test_system_disk_that_is_not_known(node: Node, shell: str) -> None:
+    """Then no disk is taken: each could be the system's."""
+    node.write("proc/self/mountinfo", "")
+    node.disk("sda", "S1")
+    node.node_conf("datadisk=auto\n")
+    assert "the disk of the root file system is not known" in node.run(shell, status=1)
+
+
+def test_held_data_whatever_fails(node: Node, shell: str) -> None:
+    """The system's data are not taken for nothing because no names could be compared."""
+    node.write("fs/mmcblk0p4/lib/bitcoind/wallets/w", "coins")
+    node.data_disk("sda", "S1")
+    node.node_conf("datadisk=S1\n")
+    program(node.root / "bin/grep", 'case $* in *old/lib*) exit 2 ;; esac\nexec /usr/bin/grep "$@"')
+    assert "Both the system's disk and" in node.run(shell, status=KILLED)
+    assert node.calls("e2label") == []
+
+
 def test_erase(node: Node) -> None:
     """By its serial number, all signatures first; then the screen asks to take the line out."""
     node.node_conf("datadisk=S1\nerase=S1\n")

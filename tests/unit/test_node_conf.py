@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -990,6 +991,34 @@ def test_lines_taken_off_the_end(node: Node, shell: str, lines: str) -> None:
             node.run(whole, shell)
             assert "looks cut short" in node.run(whole[:size], shell)
             assert closed(node)
+
+
+def broken(node: Node, monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
+    """From here on, a command does this instead; for dash, which takes it from PATH."""
+    folder = node.path / "broken"
+    folder.mkdir()
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+    (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+@pytest.mark.parametrize("text", ["exit 1", '/usr/bin/tail "$@" | head -n 1; exit 1'])
+def test_lines_not_read_again(node: Node, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """What is gone from the end is not taken for harmless because it could not be looked at."""
+    node.run(WHOLE, "dash")
+    broken(node, monkeypatch, "tail", text)
+    assert "looks cut short" in node.run(WHOLE.split("hostname", maxsplit=1)[0], "dash")
+    assert closed(node)
+
+
+@pytest.mark.parametrize("name", ["sort", "paste", "tr"])
+def test_memory_loses_no_name(node: Node, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A file with a bad line takes nothing from what is remembered, also where a command fails."""
+    node.run("proxy=192.168.1.60:9050\nonlynet=onion\n", "dash")
+    text = 'case $* in -d*) exec /usr/bin/tr "$@" ;; esac; exit 1'
+    broken(node, monkeypatch, name, text)
+    node.run("proxy=192.168.1.60:9050\nx\n", "dash")
+    assert set(node.read("var/lib/cairn/private").split()) == {"onlynet", "proxy"}
 
 
 def test_all_lines_taken_off(node: Node, shell: str) -> None:

@@ -212,7 +212,7 @@ class Machine:
     path: Path
     shell: list[str]
     fails: bool = False
-    first: str = ""  # folders that come first in PATH
+    missing: bool = False  # there is no table
     said: list[str] = field(default_factory=list)
 
     def write(self, name: str, text: str) -> Path:
@@ -227,7 +227,12 @@ class Machine:
         log = self.path / "log"
         log.write_text("")
         status = 1 if self.fails else 0
-        nft = self.write("nft", f'#!/bin/sh\necho "nft $*" >>{log}\n/bin/cat >>{log}\nexit {status}\n')
+        # as nft does, it accepts nothing, too
+        nft = self.write(
+            "nft",
+            f'#!/bin/sh\necho "nft $*" >>{log}\n/bin/cat >>{log}\n'
+            f"[ $1 != list ] || exit {1 if self.missing else status}\nexit {status}\n",
+        )
         link = self.write("ip", f'#!/bin/sh\necho "ip $*" >>{log}\n')
         nft.chmod(0o755)
         link.chmod(0o755)
@@ -238,7 +243,11 @@ class Machine:
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
-            env={"PATH": f"{self.first}/usr/bin:/bin", "CAIRN_NFT": str(nft), "CAIRN_IP": str(link)},
+            env={
+                "PATH": f"{self.path}/bin:/usr/bin:/bin",
+                "CAIRN_NFT": str(nft),
+                "CAIRN_IP": str(link),
+            },
         )
         self.said = log.read_text().splitlines()
         return result
@@ -301,18 +310,32 @@ def test_rules_that_do_not_load(machine: Machine) -> None:
     assert machine.said[-2:] == ["ip link set end0 down", "ip link set end1 down"]
 
 
-def test_rules_that_are_empty(machine: Machine, tmp_path: Path) -> None:
-    """nft takes nothing for rules and is content: a `cat` that fails must not open the network."""
+@pytest.mark.parametrize("printed", ["", "echo table inet cairn_tor;"])
+def test_rules_that_are_not_made(machine: Machine, printed: str) -> None:
+    """Of nothing, or a part of the rules, nothing is in force: no network."""
     machine.write("run/cairn/node-conf.records", RECORDS + "lock 1\n")
-    broken = tmp_path / "bin"
-    broken.mkdir()
-    (broken / "cat").write_text("#!/bin/sh\nexit 1\n")
-    (broken / "cat").chmod(0o755)
-    machine.first = f"{broken}:"
+    machine.write("bin/cat", f"#!/bin/sh\n{printed} exit 1\n").chmod(0o755)
     result = machine.run()
     assert result.returncode == 1
-    assert "nft -f -" not in machine.said
+    assert "the node has no network" in result.stderr
+    assert machine.said == ["ip link set end0 down", "ip link set end1 down"]
+
+
+def test_rules_that_are_not_there(machine: Machine) -> None:
+    """nft has ended well, and there is no table: no network."""
+    machine.write("run/cairn/node-conf.records", RECORDS + "lock 1\n")
+    machine.missing = True
+    assert machine.run().returncode == 1
     assert machine.said[-2:] == ["ip link set end0 down", "ip link set end1 down"]
+
+
+def test_lock_that_cannot_be_looked_for(machine: Machine) -> None:
+    """Is there, as far as anybody knows."""
+    machine.write("run/cairn/node-conf.records", RECORDS + "tor only\nlock 1\n")
+    grep = machine.write("bin/grep", '#!/bin/sh\n[ "$1" != -qx ] || exit 2\nexec /bin/grep "$@"\n')
+    grep.chmod(0o755)
+    assert machine.run().returncode == 0
+    assert machine.said[0] == "nft -f -"
 
 
 def test_the_network_needs_the_rules() -> None:

@@ -73,3 +73,19 @@ def test_a_stick_that_comes_and_goes_fails_no_unit() -> None:
     """udev starts this one as often as it sees a stick; a refused start would end a trial."""
     text = (UNITS / "cairn-update-stick.service").read_text()
     assert "StartLimitIntervalSec=0" in text.splitlines()
+
+
+@pytest.mark.parametrize("unit", ["cairn-status", "node-status@"])
+def test_what_shows_the_node_reaches_nobody(unit: str) -> None:
+    """It reads what peers say, and the screen what wallets connect with."""
+    lines = (UNITS / f"{unit}.service").read_text().splitlines()
+    assert "IPAddressDeny=any" in lines
+    assert not [
+        line for line in lines if line.startswith("IPAddressAllow=") and line[15:] != "localhost"
+    ]
+
+
+@pytest.mark.parametrize("unit", ["cairn-status", "node-status@"])
+def test_what_shows_the_name_sees_it_change(unit: str) -> None:
+    """cairn-name gives another one while they run; a name space of its own keeps the old one."""
+    assert "ProtectHostname=yes" not in (UNITS / f"{unit}.service").read_text().splitlines()

@@ -284,6 +284,38 @@ def test_without_openssl(node: Node) -> None:
     assert node.read("run/cairn/wallet.report").startswith("Wallets cannot connect")
 
 
+@pytest.mark.parametrize("tool", ["head", "od", "tr"])
+def test_without_random_bits(node: Node, tool: str) -> None:
+    """No password that others can work out: a new one each time, or nobody gets in."""
+    tools = node.path / "tools"
+    tools.mkdir()
+    (tools / tool).write_text("#!/bin/sh\nexit 1\n")
+    (tools / tool).chmod(0o755)
+    made = []
+    for _ in range(2):
+        assert node.run(RPC, PATH=f"{tools}:{os.environ['PATH']}").returncode == 0
+        password = node.path / "var/lib/cairn/wallet/rpc-password"
+        made += [node.conf()["rpcauth"], password.read_text()] if node.conf() else []
+        password.unlink(missing_ok=True)
+    assert len(set(made)) == len(made)
+
+
+@pytest.mark.parametrize("failing", ["option", "rpcwhitelist"])
+def test_lists_that_cannot_be_read(node: Node, failing: str) -> None:
+    """Other users get no more because it is not known whether the owner has lists."""
+    tools = node.path / "tools"
+    tools.mkdir()
+    for tool in ("sed", "grep"):
+        (tools / tool).write_text(
+            f'#!/bin/sh\ncase $* in *{failing}*) exit 1 ;; esac\nexec /usr/bin/{tool} "$@"\n'
+        )
+        (tools / tool).chmod(0o755)
+    records = f"{RPC}option - rpcwhitelist=bob:uptime\n"
+    assert node.run(records, PATH=f"{tools}:{os.environ['PATH']}").returncode == 0
+    assert node.conf() == {}
+    assert node.read("run/cairn/wallet.report").startswith("Wallets cannot connect")
+
+
 # -- the screen ------------------------------------------------------------------------------
 def screen(node: Node, page: int) -> list[str]:
     """The rows of a page; none if there is no such page."""

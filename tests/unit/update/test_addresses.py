@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.shared.commands import program
 from tests.shared.update_node import UpdateNode
 from tests.unit.update.steps import URL, install, records
 
@@ -42,6 +43,26 @@ def test_way_of_a_download(pi: UpdateNode, records: str, by: str | None) -> None
     install(pi, "--no-reboot", url, status=0 if by is not None else 1)
     asked = pi.read("asked")
     assert asked == ("" if by is None else f"install {url} by {by}\n")
+
+
+@pytest.mark.parametrize(
+    ("failing", "records"),
+    [
+        ("private", "network on\nprivate onlynet\noption - onlynet=onion\n"),
+        ("network", "network off\nlock 1\n"),
+        ("tor", "network on\ntor 1\n"),
+    ],
+)
+def test_records_that_cannot_be_read(pi: UpdateNode, failing: str, records: str) -> None:
+    """What is not known of the network does not become a download in the clear."""
+    pi.file(pi.bundle("2.0.0"), "served")
+    pi.write("run/cairn/node-conf.records", records)
+    program(
+        pi.tools / "sed",
+        f'case "$*" in *"s/^{failing} "*) exit 1 ;; esac\nexec /usr/bin/sed "$@"',
+    )
+    assert "node.conf was not read" in install(pi, "--no-reboot", URL + "c.raucb", status=1)
+    assert pi.read("asked") == ""
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,12 @@ def test_versions(pi: UpdateNode) -> None:
         assert f"tries {version}" in pi.run("node-update", "status")
 
 
+def test_versions_that_cannot_be_compared(pi: UpdateNode) -> None:
+    """An older one is not let in because of that."""
+    program(pi.tools / "awk", 'case "$*" in *rank*) exit 1 ;; esac\nexec /usr/bin/awk "$@"')
+    refused(pi, "cannot be told whether version 0.9.9 is newer", version="0.9.9")
+
+
 def test_data_formats(pi: UpdateNode) -> None:
     """What cannot read the data is refused always, what closes the way back without the word."""
     pi.write("usr/share/cairn/data-format", "data-format=3\ndata-reads=2\n")

@@ -230,6 +230,32 @@ def test_node_conf_of_before_is_less_private(pi: UpdateNode) -> None:
     assert pi.read("boot/node.conf") == "tor=only\n# put back by node-update\n"
 
 
+@pytest.mark.parametrize(
+    ("tool", "failing", "left"),
+    [("sort", "-u", ""), ("sed", "s/^private ", ""), ("awk", "put back", "2")],
+)
+def test_node_conf_of_before_that_cannot_be_judged(
+    pi: UpdateNode, tool: str, failing: str, left: str
+) -> None:
+    """A command that fails, if only at the last use of it, leaves the present file."""
+    on_trial(pi)
+    pi.trial()
+    kept = "tor=only\n" if left else "hostname=attic\n"
+    pi.write("var/lib/cairn/update/node.conf", kept)
+    pi.write("boot/node.conf", "tor=only\n# mine\n")
+    pi.write("run/cairn/node-conf.records", "network on\ntor only\nprivate tor toronly\n")
+    count = pi.tools / "count"
+    count.write_text("x" * int(left or 0))
+    program(
+        pi.tools / tool,
+        f'case "$*" in *"{failing}"*)\n'
+        f"[ -s {count} ] || exit 1; printf %s $(cut -c2- {count}) >{count} ;; esac\n"
+        f'exec /usr/bin/{tool} "$@"',
+    )
+    pi.run("node-update", "rollback", "--node-conf", "--no-reboot", status=1)
+    assert pi.read("boot/node.conf") == "tor=only\n# mine\n"
+
+
 @pytest.mark.parametrize("edited", [False, True])
 def test_node_conf_comes_back(node: UpdateNode, edited: bool) -> None:
     """If the version that it was put back for does not stay; but not over one that is newer."""

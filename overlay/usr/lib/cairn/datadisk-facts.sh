@@ -43,6 +43,7 @@ attribute() {
 # datadisk_system_disk: name of the whole disk that the root file system is on
 datadisk_system_disk() {
 	number=$(awk '$5 == "/" { number = $3 } END { print number }' "$root/proc/self/mountinfo")
+	[ -n "$number" ] || return 1
 	path=$(readlink -f "$root/sys/dev/block/$number") || return 1
 	[ -d "$path" ] || return 1
 	[ ! -e "$path/partition" ] || path=${path%/*}
@@ -167,8 +168,9 @@ serial_sum() {
 	printf '%04x' "$((sum % 65536))"
 }
 
-# only_byte FILE OCTAL: has the file no other byte?
-only_byte() { [ "$(LC_ALL=C tr -d "\\$2" <"$1" | wc -c)" -eq 0 ]; }
+# only_byte FILE OCTAL SIZE: is each of the file's SIZE bytes this one? They are counted, as nothing
+# is found in a file that could not be read either.
+only_byte() { [ "$(LC_ALL=C tr -cd "\\$2" <"$1" | wc -c)" -eq "$3" ]; }
 
 # datadisk_probe DISK: notes whether the disk is blank. All signatures count that util-linux knows.
 # An encrypted disk may have none (dm-crypt without LUKS): the first MiB must be empty, too.
@@ -180,10 +182,10 @@ datadisk_probe() {
 		[ "$(wc -c <"$head")" -eq 1048576 ]; then
 		found=used
 		if [ -z "$signatures" ]; then
-			! only_byte "$head" 000 && ! only_byte "$head" 377 || found=blank
-		elif ! printf '%s\n' "$signatures" | grep -qvxE ' *(gpt|PMBR) *'; then
-			tail -c +65537 "$head" >"$head.rest"
-			! only_byte "$head.rest" 000 && ! only_byte "$head.rest" 377 || found=table
+			for byte in 000 377; do ! only_byte "$head" $byte 1048576 || found=blank; done
+		elif others=$(printf '%s\n' "$signatures" | sed -E '/^ *(gpt|PMBR) *$/d') &&
+			[ -z "$others" ] && tail -c +65537 "$head" >"$head.rest"; then
+			for byte in 000 377; do ! only_byte "$head.rest" $byte 983040 || found=table; done
 		fi
 	fi
 	rm -f "$head" "$head.rest"

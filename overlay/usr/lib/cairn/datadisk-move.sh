@@ -71,7 +71,7 @@ datadisk_held() {
 	if attach "$system_part" old ro; then
 		# from the top, so that a folder that is not there differs from one that cannot be read
 		entries=$(find "$work/old/" -mindepth 1 -maxdepth 3 2>/dev/null) &&
-			! printf '%s\n' "$entries" | grep -qF "$work/old/lib/bitcoind/" && held=no
+			case $entries in *"$work/old/lib/bitcoind/"*) false ;; esac && held=no
 		detach old || :
 	fi
 	echo "$held"

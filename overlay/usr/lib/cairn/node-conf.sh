@@ -20,15 +20,19 @@ case $node_conf_here in */lib/cairn) ;; *) node_conf_here=$node_conf_here/../lib
 # - reindex=1, but not reindex=0, which may be what keeps another line from being carried out
 # - who may log in or reach RPC. rpcwhitelist= is no such line: it limits what rpcauth= lets in.
 # If such a line was torn off, the node is only more closed than its owner wants it.
+# If they could not be read to their end, they may not.
 taken_off() {
 	# the byte in front tells whether a line ends there
-	if [ "$2" -gt 0 ]; then tail -c "+$2" "$1"; else { echo && cat "$1"; }; fi |
-		tr '\r' '\n' | LC_ALL=C awk '
+	{
+		if [ "$2" -gt 0 ]; then tail -c "+$2" "$1"; else { echo && cat "$1"; }; fi &&
+			printf '\n# all\n'
+	} | tr '\r' '\n' | LC_ALL=C awk '
+		{ all = $0 == "# all" }
 		NR == 1 { lost = $0 !~ /^.?[ \t\f\v]*$/; next }
 		{ sub(/#.*/, ""); gsub(/[ \t\f\v]+/, "") }
 		$0 != "" && !/^(walletshow|erase|walletaccess|walletkey|sshkey|rpcauth)=/ &&
 			!/^reindex(-chainstate)?=1$/ { lost = 1 }
-		END { exit lost }'
+		END { exit lost || !all }'
 }
 
 node_conf_parse() {
@@ -98,10 +102,11 @@ node_conf_parse() {
 	}
 }
 
-# bitcoin_conf ROOT RECORDS: prints bitcoind's configuration; fails when it is not whole. With the
-# network not on, the records have no option that would say otherwise than the lines in front.
+# bitcoin_conf ROOT RECORDS: prints bitcoind's configuration. With the network not on, the
+# records have no option that would say otherwise than the lines in front. Fails when either awk
+# does: bitcoind goes anywhere with a configuration that lacks the owner's lines.
 bitcoin_conf() {
-	bitcoin_lines=$(awk -v root="$1" '
+	conf_lines=$(awk -v root="$1" '
 	$1 == "chain" { chain = $2 }
 	$1 == "network" { network = $2 }
 	$1 == "option" {
@@ -122,9 +127,8 @@ bitcoin_conf() {
 		if (network != "on") print "listen=0\nlistenonion=0\nnatpmp=0\ni2pacceptincoming=0"
 		printf "%s", options
 	}' "$2") || return 1
-	bitcoin_lines=$(printf '%s\n' "$bitcoin_lines" | awk -f "$node_conf_here/bitcoin-conf.awk" \
-		-f "$node_conf_here/listening.awk") || return 1
-	printf '%s\n' "$bitcoin_lines"
+	printf '%s\n' "$conf_lines" |
+		awk -f "$node_conf_here/bitcoin-conf.awk" -f "$node_conf_here/listening.awk"
 }
 
 # lasting FILE [MODE]: standard input becomes FILE on the data partition, whole or not at all, also
@@ -140,14 +144,18 @@ lasting() {
 # takes a name from the list.
 remember_private() {
 	memory=$1/var/lib/cairn/private
-	private=$(sed -n 's/^private //p' "$2")
+	private=$(sed -n 's/^private //p' "$2") || return 1
 	before=""
 	if remembered_private "$memory"; then before=$remembered_line; fi
 	if ! grep -q '^good 1$' "$2"; then
 		# not as it was written: it stays, and with it the doubt
 		[ -n "$before" ] || [ ! -e "$memory" ] || return 0
-		private=$(printf '%s %s' "$before" "$private" | tr -s ' ' '\n' | sort -u |
-			paste -s -d ' ' - | sed 's/^ *//')
+		# in the shell, which loses no name
+		names=$before
+		for private_name in $private; do
+			case " $names " in *" $private_name "*) ;; *) names="$names $private_name" ;; esac
+		done
+		private=${names# }
 	fi
 	if [ -z "$private" ]; then
 		[ ! -e "$memory" ] || { rm -f "$memory" && sync "${memory%/*}"; }

@@ -38,15 +38,20 @@ update_conf_lacks() {
 	conf_has=$(sed -n 's/^private //p' "$conf_work/out/records" 2>/dev/null) || conf_has=""
 	rm -r "$conf_work"
 	[ "$conf_read" = 1 ] || return 1
-	conf_wants=$(node_record "$root" private)
+	conf_wants=$(update_record private) || return 1
 	if remembered_private "$root/var/lib/cairn/private"; then
 		conf_wants="$conf_wants $remembered_line"
 	elif [ -e "$root/var/lib/cairn/private" ]; then
 		return 1
 	fi
+	conf_lacks=""
 	for conf_name in $conf_wants; do
-		case " $conf_has " in *" $conf_name "*) ;; *) echo "$conf_name" ;; esac
-	done | sort -u | paste -s -d ' ' -
+		case " $conf_has $conf_lacks " in
+		*" $conf_name "*) ;;
+		*) conf_lacks="$conf_lacks $conf_name" ;;
+		esac
+	done
+	printf '%s\n' "${conf_lacks# }"
 }
 
 # update_conf_put_back: the kept node.conf takes the place of the present one, which stays as
@@ -77,7 +82,8 @@ update_conf_put_back() {
 		return 1
 	}
 	conf_ended=0
-	update_conf_kept | fat_put "$root/boot/node.conf" || conf_ended=1
+	conf_text=$(update_conf_kept) && printf '%s\n' "$conf_text" | fat_put "$root/boot/node.conf" ||
+		conf_ended=1
 	fat_end "$root" || :
 	[ $conf_ended = 0 ] || update_conf_is_back || rm -f "$update_state/trial" || :
 	why="the new node.conf could not be written; the old one is still there"

@@ -7,29 +7,33 @@ update_host() {
 		sed 's,^[a-z]*://,,; s,[/?#].*,,; s,.*@,,; s,:[0-9]*$,,; s,\.$,,'
 }
 
+# update_record NAME: as node_record, but fails if the records cannot be read
+update_record() { sed -n "s/^$1 //p" "$root/run/cairn/node-conf.records" 2>/dev/null; }
+
 # update_proxy URL: sets proxy to what curl takes, "" for none; fails with a sentence in why where
-# node.conf restricts the network in a way that a download would go around.
+# node.conf restricts the network in a way that a download would go around, or cannot be known to.
 update_proxy() {
 	proxy="" why=""
 	host=$(update_host "$1")
-	tor=$(node_record "$root" tor)
-	if [ ! -s "$root/run/cairn/node-conf.records" ]; then
+	network="" options="" private=""
+	if ! tor=$(update_record tor) || ! options=$(update_record option) ||
+		! private=$(update_record private) || ! network=$(update_record network) ||
+		[ -z "$network" ]; then
 		why="node.conf was not read"
-	elif [ "$(node_record "$root" network)" = off ]; then
+	elif [ "$network" = off ]; then
 		why="the network is off, see node.conf"
 	elif [ -n "$tor" ]; then
 		proxy=socks5h://127.0.0.1:9050
 		update_through_tor "$host" "$tor"
 	else
-		found=$(node_record "$root" option | sed -n 's/^[^ ]* proxy=//p')
+		found=$(printf '%s\n' "$options" | sed -n 's/^[^ ]* proxy=//p')
 		case $found in
 		'') ;;
 		*[!0-9A-Za-z.:\[\]-]* | unix:*) why="proxy= in node.conf is not one for everything" ;;
 		*) proxy=socks5h://$found ;;
 		esac
 		# Those say who comes in, or what is shown at home.
-		private=""
-		[ -n "$proxy$why" ] || private=$(node_record "$root" private)
+		[ -z "$proxy$why" ] || private=""
 		for name in $private; do
 			case $name in
 			chain | mdns | page | listen | bind | whitebind | discover | natpmp | listenonion) ;;

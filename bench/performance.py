@@ -271,8 +271,8 @@ def card(results: Results) -> list[str]:
         "- A sync: the bytes that the device got, divided by the chain's transactions, times the",
         f"  {MAINNET_TRANSACTIONS:,} of mainnet up to February 2026. That is an extrapolation: the",
         "  chains have fewer coins, and few blocks that are not full.",
-        "- A year at the tip: the bytes that the device got in the day, divided by its transactions,",
-        f"  times mainnet's {MAINNET_TRANSACTIONS_A_DAY:,} a day, times 365.",
+        "- A year at the tip: the bytes that the device got in the day, divided by the day's",
+        f"  transactions, times mainnet's {MAINNET_TRANSACTIONS_A_DAY:,} a day, times 365.",
         "- A card's maker gives the bytes that may be written to it (TBW), if at all; divide.",
         "",
     ]

@@ -51,8 +51,8 @@ def test_card() -> None:
     ]
     text = "\n".join(performance.card(performance.Results(data)))
     assert "| Cairn, LevelDB | 1000 bytes a transaction | 1,316 GB |" in text
-    daily = "| Cairn, LevelDB | 2,000 bytes a transaction | 0.93 GB a day (aim: at most 1.5), 341 GB |"
-    assert daily in text
+    daily = "0.93 GB a day (aim: at most 1.5), 341 GB"
+    assert f"| Cairn, LevelDB | 2,000 bytes a transaction | {daily} |" in text
     assert "| stock Core (LevelDB) | 20,000 bytes a transaction | 9.33 GB a day, 3,407 GB |" in text
 
 

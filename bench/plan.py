@@ -16,7 +16,7 @@ SD = {
 #: What is synced: options of support/chaingen. "small" is for scenarios in which an engine writes
 #: so much that the standard chain, 2.2 GB, would take hours on a card.
 #: "large" and "tip" have a sixth of mainnet's coins; the last 144 blocks of "tip" are a day, full
-#: by weight (1.1 MB a block, as nothing is signed), and need no -assumevalid. Of a chain with a day,
+#: by weight (1.1 MB each, as nothing is signed), and need no -assumevalid. Of a chain with a day,
 #: only that is measured: its blocks come one by one, as at the tip.
 CHAINS = {
     "standard": (),

@@ -27,7 +27,7 @@ from tests.robot.lib import Node as node
 from tests.robot.lib import PowerLoss as powerloss
 from tests.robot.lib import Units as units
 from tests.robot.lib.CairnVM import CairnVM
-from tests.robot.lib.Contents import ALLOWED, beyond
+from tests.robot.lib.Contents import ALLOWED, beyond, compare
 from tests.robot.lib.CutLog import CutLog
 from tests.robot.lib.Feeder import ports_of_peers
 from tests.robot.lib.Files import Files
@@ -654,3 +654,5 @@ def test_beyond_an_allow_list() -> None:
     ]
     assert len(ours) > 5
     assert beyond(ours, (ALLOWED / "units").read_text()) == []
+    with pytest.raises(AssertionError, match="nothing was found"):
+        compare([], "units")

@@ -25,6 +25,8 @@ def beyond(found: list[str], allowed: str) -> list[str]:
 
 def compare(found: list[str], name: str) -> None:
     """Fails with what is beyond the list of that name; an empty finding is a failed question."""
+    if not found:
+        raise AssertionError(f"nothing was found to compare with tests/robot/allowed/{name}")
     if extra := beyond(found, (ALLOWED / name).read_text()):
         raise AssertionError(
             f"not in tests/robot/allowed/{name}: {', '.join(sorted(extra))};"
@@ -57,6 +59,4 @@ class Contents:
         kinds = "service,socket,timer,path,automount"
         text = session.run(f"systemctl list-unit-files --type={kinds} --no-legend --no-pager")
         found = [line.split()[0] for line in text.splitlines() if line.strip()]
-        if not found:
-            raise AssertionError("systemctl lists no units")
         compare(found, "units")

@@ -1,6 +1,7 @@
 # shellcheck shell=sh disable=SC2154 # boot and current are set by who sources it
-# Which slot boots, by systemd-boot's boot counting. Who sources it has set boot (/boot) and
-# current (the slot that runs). docs/design/update.md explains the files.
+# Which slot boots, by systemd-boot's boot counting. Sourced by cairn-boot-slot and
+# cairn-boot-files, which have set boot (/boot) and current (the slot that runs).
+# docs/design/update.md explains the files.
 #
 # An entry is cairn-SLOT.conf, or cairn-SLOT+LEFT.conf or cairn-SLOT+LEFT-DONE.conf while its boots
 # are counted. One with no tries left comes last; of the others the one with the highest `version`

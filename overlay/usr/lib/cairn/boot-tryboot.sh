@@ -1,8 +1,8 @@
 # shellcheck shell=sh disable=SC2154 # boot and current are set by who sources it
-# Which slot boots, by config.txt and tryboot.txt of the Raspberry Pi. Who sources
-# it has set boot (/boot) and current (the slot that runs). docs/design/update.md explains the
-# files. Both name a folder by os_prefix=; tryboot.txt is read for one boot, after
-# `reboot '0 tryboot'`.
+# Which slot boots, by config.txt and tryboot.txt of the Raspberry Pi. Sourced by cairn-boot-slot
+# and cairn-boot-files, which have set boot (/boot) and current (the slot that runs).
+# docs/design/update.md explains the files. Both name a folder by os_prefix=; tryboot.txt is read
+# for one boot, after `reboot '0 tryboot'`.
 
 # loader_slot FILE: the slot that it names, the last line counts; fails without one
 loader_slot() {

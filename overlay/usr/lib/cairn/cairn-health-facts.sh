@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2154 # storage_class and storage_device are storage-class.sh's
-# What kernel and firmware say of the machine's health. ROOT is the prefix of all paths, for tests.
-# storage-class.sh comes first.
+# What kernel and firmware say of the machine's health. Sourced by cairn-health, node-tune and
+# cairn-probe; ROOT is the prefix of all paths, for tests. storage-class.sh comes first.
 #   health_facts ROOT UPTIME   prints lines "NAME VALUE" and "disk ..." for cairn-health.awk; of
 #                              what is not known there is no line, or "-" in the line of a disk
 #   health_line FILE           its first line, printable, at most 256 bytes; nothing if unreadable

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # consoles_say ROOT SENTENCE: a sentence on each console, before there is a status screen.
-# Printable ASCII only: it may have words that are on a disk, which may be anybody's. A console that
-# is gone is passed over.
+# Sourced by cairn-emergency, cairn-datadisk and cairn-trial. Printable ASCII only: it may have
+# words that are on a disk, which may be anybody's. A console that is gone is passed over.
 consoles_say() {
 	console_text=$(printf '%s' "$2" | LC_ALL=C tr -c ' -~' '?')
 	consoles=""

@@ -1,6 +1,7 @@
 # shellcheck shell=sh disable=SC2034 # its variables are for who sources it
-# database_engine ROOT DATADIR CLASS: which engine should the databases have? The optional
-# engine and reasons: docs/design/optional-engine.md.
+# database_engine ROOT DATADIR CLASS: which engine should the databases have? For node-tune; the
+# optional engine and reasons: docs/design/optional-engine.md. Sourced for the records and the chain
+# by most scripts.
 # Sets   database_engine  leveldb or lmdb
 #        database_reason  half a sentence
 #        database_map     LMDB: MiB by which its files grow at least

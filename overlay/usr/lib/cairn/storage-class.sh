@@ -1,5 +1,6 @@
 # shellcheck shell=sh disable=SC2034 # its variables are for who sources it
-# storage_class ROOT DIR: what kind of device holds DIR?
+# storage_class ROOT DIR: what kind of device holds DIR? Sourced by node-tune, cairn-health
+# and cairn-probe.
 # Sets   storage_class  sd emmc usb nvme virtio hdd sata unknown
 #        storage_device name of the whole disk (mmcblk0, sda, ...), "" when unknown
 #        storage_partition  name of the partition, as the file systems' folders in /sys/fs have it

@@ -42,8 +42,9 @@ clock() {
 	fi
 }
 
-# data_disk: datadisk.report, standard input, without models and serial numbers of disks, and without
-# the words of cp and systemd-repart, which may have names of wallets. Only known sentences pass.
+# data_disk: datadisk.report, standard input, without models and serial numbers of disks, and
+# without the words of cp and systemd-repart, which may have names of wallets. Only known sentences
+# pass.
 data_disk() {
 	while IFS= read -r line; do
 		case $line in

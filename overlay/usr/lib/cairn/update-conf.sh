@@ -90,8 +90,8 @@ update_conf_put_back() {
 	return $conf_ended
 }
 
-# update_conf_return: what is noted in trial does not stay, so the node.conf that was replaced for it
-# comes back, unless the owner has written another one meanwhile. The copy stays. Fails if the boot
+# update_conf_return: what is noted in trial does not stay, so the node.conf that was replaced for
+# it comes back, unless the owner has written another one meanwhile. The copy stays. Fails if the boot
 # partition cannot be written.
 update_conf_return() {
 	[ "$(update_value "$update_state/trial" put-back)" = 1 ] &&

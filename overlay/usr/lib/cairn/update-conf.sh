@@ -91,8 +91,8 @@ update_conf_put_back() {
 }
 
 # update_conf_return: what is noted in trial does not stay, so the node.conf that was replaced for
-# it comes back, unless the owner has written another one meanwhile. The copy stays. Fails if the boot
-# partition cannot be written.
+# it comes back, unless the owner has written another one meanwhile. The copy stays. Fails if the
+# boot partition cannot be written.
 update_conf_return() {
 	[ "$(update_value "$update_state/trial" put-back)" = 1 ] &&
 		[ -f "$update_state/node.conf" ] && [ -f "$update_state/node.conf.replaced" ] &&

@@ -19,6 +19,7 @@ from bench.plan import Scenario, Variant
 from bench.run_node import Chain, Measured, RunError, Stolen, bench_of, drop_caches
 from lab.block_server import Chain as Blocks
 from lab.limits import Disk
+from lab.p2p import read_compact_size
 
 #: Seconds without a byte written by the daemon after which it has nothing left to do.
 QUIET = 1.0
@@ -50,9 +51,7 @@ def block_time(header: bytes) -> int:
 
 def transactions(block: bytes) -> int:
     """How many it has: the CompactSize behind its header of 80 bytes."""
-    if block[80] < 0xFD:
-        return block[80]
-    return int(struct.unpack_from("<H", block, 81)[0])
+    return read_compact_size(block, 80)[0]
 
 
 def day(node: Measured, disk: Disk, blocks: Blocks, first: int, last: int) -> dict[str, float]:
@@ -62,14 +61,14 @@ def day(node: Measured, disk: Disk, blocks: Blocks, first: int, last: int) -> di
     """
     count = last - first + 1
     settle(node, disk)
-    before, spent, moved = disk.traffic(), [], 0
+    before, spent, connected = disk.traffic(), [], 0
     for height in range(first, last + 1):
         node.call("setmocktime", block_time(blocks.headers[height]) + 1)
-        data = bytes(blocks.block(height)[0])
-        moved += transactions(data)
-        text = data.hex()
+        block = bytes(blocks.block(height)[0])
+        connected += transactions(block)
+        data = block.hex()
         start = time.monotonic()
-        answer = node.call("submitblock", text)
+        answer = node.call("submitblock", data)
         spent.append(time.monotonic() - start)
         if answer is not None:
             raise RunError(f"bitcoind does not take block {height}: {answer}; see {node.log}")
@@ -84,7 +83,7 @@ def day(node: Measured, disk: Disk, blocks: Blocks, first: int, last: int) -> di
         "tip_read_kib": traffic.read / 2**10 / count,
         "tip_block_ms": 1000 * median(spent),
         "tip_blocks_mib": size / 2**20 / days,
-        "tip_transactions": moved / days,
+        "tip_transactions": connected / days,
     }
 
 

@@ -316,16 +316,21 @@ def test_a_copy_with_other_content(node: Node, shell: str, name: str, noticed: b
     assert (node.root / "proc/sys/vm/drop_caches").read_text() == "3\n"
 
 
+def find_fails(node: Node, arguments: str) -> None:
+    """`find` says that the disk fails, where its arguments match the shell's pattern."""
+    program(
+        node.root / "bin/find",
+        f'case $* in {arguments}) echo "find: Input/output error" >&2; exit 1 ;; esac\n'
+        'exec /usr/bin/find "$@"',
+    )
+
+
 def test_a_copy_that_cannot_be_looked_at(node: Node, shell: str) -> None:
     """Two lists that are empty because of an error are not two that are the same."""
     node.write("fs/mmcblk0p4/lib/bitcoind/wallets/w", "coins")
     node.disk("sda", "S1")
     node.node_conf("datadisk=S1\n")
-    program(
-        node.root / "bin/find",
-        'case $* in *-type*) echo "find: Input/output error" >&2; exit 1 ;; esac\n'
-        'exec /usr/bin/find "$@"',
-    )
+    find_fails(node, "*-type*")
     assert "failed: find: Input/output error" in node.run(shell)
     assert node.data() == "mmcblk0p4"
 
@@ -335,11 +340,7 @@ def test_data_that_cannot_be_read_are_held(node: Node, shell: str) -> None:
     node.write("fs/mmcblk0p4/lib/bitcoind/wallets/w", "coins")
     node.data_disk("sda", "S1")
     node.node_conf("datadisk=S1\n")
-    program(
-        node.root / "bin/find",
-        'case $1 in */old*) echo "find: $1: Input/output error" >&2; exit 1 ;; esac\n'
-        'exec /usr/bin/find "$@"',
-    )
+    find_fails(node, "*/old*")
     said = node.run(shell, status=KILLED)
     assert "Both the system's disk and" in said
     assert node.data() == ""

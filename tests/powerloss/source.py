@@ -7,6 +7,7 @@ import random
 import struct
 
 from lab.chains import MARGIN
+from lab.p2p import compact_size
 from lab.rpc import Rpc
 
 BATCH = 500
@@ -40,15 +41,11 @@ Coin = tuple[bytes, int, int]
 
 def transaction(coins: list[Coin], values: list[int], script: bytes = SMALL) -> bytes:
     """Spends coins of anyone, makes coins of anyone, with that script each."""
-    parts = [struct.pack("<I", 2), _count(len(coins))]
+    parts = [struct.pack("<I", 2), compact_size(len(coins))]
     parts += [struct.pack("<32sIBI", name, n, 0, 0xFFFFFFFF) for name, n, _ in coins]
-    parts.append(_count(len(values)))
-    parts += [struct.pack("<q", value) + _count(len(script)) + script for value in values]
+    parts.append(compact_size(len(values)))
+    parts += [struct.pack("<q", value) + compact_size(len(script)) + script for value in values]
     return b"".join([*parts, struct.pack("<I", 0)])
-
-
-def _count(number: int) -> bytes:
-    return bytes([number]) if number < 0xFD else b"\xfd" + struct.pack("<H", number)
 
 
 class Source:

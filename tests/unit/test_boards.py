@@ -77,6 +77,15 @@ def test_defconfig_is_short(board: str) -> None:
     assert not set(common) & set(own)
 
 
+def test_downloads_obey_the_proxy() -> None:
+    """Without the option libcurl goes around Tor in silence; no board or fragment takes it back."""
+    common, *others = (CONFIGS / "common.config", *CONFIGS.glob("*_defconfig"))
+    others += (ROOT / "board").glob("*/*.config")
+    option = "BR2_PACKAGE_LIBCURL_PROXY_SUPPORT"
+    assert f"{option}=y" in common.read_text().splitlines()
+    assert [path for path in others if option in options(path)] == []
+
+
 @pytest.mark.parametrize("board", BOARDS)
 def test_kernel_fragment(board: str) -> None:
     """No option twice, unless the board takes back what is common."""

@@ -73,7 +73,10 @@ def commit_of(root: Path, version: str, rehearsal: bool) -> str:
             f"this clone has changes that are in no commit, {changed[0][3:]} among them;"
             f" commit them or put them away. {UNBUILT.capitalize()}"
         )
-    written = (root / "VERSION").read_text().strip()
+    read = run(root / "support/version")
+    if read.returncode:
+        raise ReleaseError(f"{last_words(read).removeprefix('version: ')}. {UNBUILT.capitalize()}")
+    written = read.stdout.strip()
     if version != written:
         raise ReleaseError(
             f"the file VERSION says {written}, not {version}; change and commit it first,"

@@ -18,6 +18,7 @@ die() {
 . "$ROOT/support/board.sh"
 board_meta "$board"
 folder=$ROOT/board/$board
+version=$("$ROOT/support/version")
 
 work=$binaries/work
 rm -rf "$work" "${binaries:?}/boot"
@@ -27,7 +28,7 @@ cp "$common/node.conf" "$binaries/boot/"
 slot() { echo "root=PARTLABEL=root-$1 rauc.slot=$1 $(board_cmdline)"; }
 # What a slot is: read by the updates (overlay/usr/lib/cairn/update.sh).
 release() {
-	echo "version=$(cat "$ROOT/VERSION")"
+	echo "version=$version"
 	echo "board=$board"
 	cat "$ROOT/overlay/usr/share/cairn/data-format"
 	echo "root-size=$(wc -c <"$binaries/rootfs.erofs")"

@@ -7,7 +7,7 @@ timeout 0
 editor no
 EOF
 cat >"$binaries/boot/loader/entries/cairn-a+3.conf" <<EOF
-title Cairn $(cat "$ROOT/VERSION")
+title Cairn $version
 version 1
 sort-key cairn
 linux /slot-a/linux

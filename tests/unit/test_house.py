@@ -46,7 +46,8 @@ def test_commit_of_an_image(root: Path, tmp_path: Path, monkeypatch: pytest.Monk
     """BUILD_ID is the commit, says whether files differ from it, and is left out without git."""
     (tmp_path / "support").mkdir()
     (tmp_path / "VERSION").write_text("1.2.3\n")
-    shutil.copy(root / "support/os-release", tmp_path / "support")
+    for name in ("os-release", "version"):
+        shutil.copy(root / "support" / name, tmp_path / "support")
 
     def build_id() -> str:
         command = [str(tmp_path / "support/os-release"), "x86_64"]

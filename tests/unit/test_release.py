@@ -320,6 +320,7 @@ def test_another_version(
     ("fault", "words"),
     [
         ("changed", "changes that are in no commit, VERSION among them"),
+        ("odd version", "VERSION says '1.2.3?', and nodes take no bundle of such a version"),
         ("new file", "changes that are in no commit, extra among them"),
         ("no tag", "the tag v1.2.3 does not exist"),
         ("old tag", "the tag v1.2.3 is another commit"),
@@ -344,6 +345,10 @@ def test_a_clone_that_is_not_ready(
     options = ["--boards", "rpi4"] if fault == "board" else []
     if fault == "changed":
         (repo / "VERSION").write_text("1.2.4\n")
+    elif fault == "odd version":
+        (repo / "VERSION").write_bytes(b"1.2.3\r\n")
+        git(repo, "commit", "-q", "-a", "-m", "version")
+        git(repo, "tag", "-f", "v1.2.3")
     elif fault == "new file":
         (repo / "extra").touch()
     elif fault == "no tag":

@@ -122,7 +122,7 @@ def boards_of(known: list[str], wanted: str) -> list[str]:
     return list(dict.fromkeys(chosen))
 
 
-#: What a release is told: the development key that a rehearsal takes instead, and what it is
+#: What a release is told: the development key that a rehearsal has instead, and what it is
 NAMED = {
     "CAIRN_KEYRING": ("dev-ca.pem", "the certificates that the images trust for updates"),
     "CAIRN_BUNDLE_KEY": (
@@ -134,15 +134,38 @@ NAMED = {
 }
 
 
-def development_keys(root: Path) -> Path:
-    """The folder of this clone's development keys, made if need be."""
+def same_file(first: Path, second: Path) -> bool:
+    """Whether both can be read, and have the same bytes."""
+    try:
+        return first.read_bytes() == second.read_bytes()
+    except OSError:
+        return False
+
+
+def development_keys(root: Path, environment: Mapping[str, str]) -> Path:
+    """The folder of this clone's development keys, made if need be, for a rehearsal.
+
+    A rehearsal is of any commit, under a release's number. Every node would take what a release's
+    keys sign, so that it is refused if these, or any others, are named.
+    """
     made = run(root / "support/dev-keys")
     if made.returncode:
         raise ReleaseError(last_words(made))
-    return root / "out/keys"
+    folder = root / "out/keys"
+    others = [
+        name
+        for name, (file, _) in NAMED.items()
+        if environment.get(name) and not same_file(Path(environment[name]), folder / file)
+    ]
+    if others:
+        raise ReleaseError(
+            "a rehearsal has this clone's development keys alone, for nodes in use would take what"
+            f" a release's keys sign; unset {', '.join(others)}. {UNBUILT.capitalize()}"
+        )
+    return folder
 
 
-def key_word(root: Path, name: str, word: str, rehearsal: bool) -> str:
+def key_word(root: Path, name: str, word: str) -> str:
     """What one of NAMED says, if it can be used: a PKCS#11 URI, or a file's whole path."""
     meaning = NAMED[name][1]
     if is_uri(word):
@@ -163,7 +186,7 @@ def key_word(root: Path, name: str, word: str, rehearsal: bool) -> str:
             f" {UNBUILT.capitalize()}"
         ) from None
     secret = name in ("CAIRN_BUNDLE_KEY", "CAIRN_SUMS_KEY")
-    if secret and not rehearsal and root.resolve() in path.resolve().parents:
+    if secret and root.resolve() in path.resolve().parents:
         raise ReleaseError(
             f"{name}={path} lies in this clone, from where it may be published;"
             f" keep it elsewhere. {UNBUILT.capitalize()}"
@@ -172,19 +195,21 @@ def key_word(root: Path, name: str, word: str, rehearsal: bool) -> str:
 
 
 def keys_of(root: Path, environment: Mapping[str, str], rehearsal: bool) -> Keys:
-    """The keys, each tried; a rehearsal takes this clone's development keys where none is named."""
-    development = development_keys(root) if rehearsal else None
+    """The keys, each tried; a rehearsal's are this clone's development keys."""
     words = {}
-    for name, (file, meaning) in NAMED.items():
-        word = environment.get(name, "")
-        if not word and not development:
-            raise ReleaseError(f"{name} is not set: name {meaning}. {UNBUILT.capitalize()}")
-        words[name] = key_word(root, name, word or f"{development}/{file}", rehearsal)
-    signers = root / "support/release-signers"
-    if development and not environment.get("CAIRN_SUMS_KEY"):
+    if rehearsal:
+        development = development_keys(root, environment)
+        words = {name: str(development / file) for name, (file, _) in NAMED.items()}
         signers = development / "dev-signers"
         key = (development / "dev-sums.pub").read_text()
         signers.write_text(f'{SIGNER} namespaces="{NAMESPACE}" {key}')
+    else:
+        for name, (_, meaning) in NAMED.items():
+            word = environment.get(name, "")
+            if not word:
+                raise ReleaseError(f"{name} is not set: name {meaning}. {UNBUILT.capitalize()}")
+            words[name] = key_word(root, name, word)
+        signers = root / "support/release-signers"
     keys = Keys(
         Path(words["CAIRN_KEYRING"]),
         words["CAIRN_BUNDLE_KEY"],
@@ -203,8 +228,8 @@ def keys_of(root: Path, environment: Mapping[str, str], rehearsal: bool) -> Keys
 def keyring_alone(root: Path, environment: Mapping[str, str], rehearsal: bool) -> Keys:
     """For a build that is not signed, or not yet: the published keyring, which is in the images."""
     word = environment.get("CAIRN_KEYRING", "")
-    if not word and rehearsal:
-        word = str(development_keys(root) / NAMED["CAIRN_KEYRING"][0])
+    if rehearsal:
+        word = str(development_keys(root, environment) / NAMED["CAIRN_KEYRING"][0])
     if not word:
         raise ReleaseError(
             "CAIRN_KEYRING is not set: name the keyring that was published with the release."

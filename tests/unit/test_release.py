@@ -236,6 +236,31 @@ def test_a_rehearsal_is_no_release(clone: Callable[[str], Path]) -> None:
     assert "out/rehearsal/1.2.3 is there already and stays as it is" in again.stderr
 
 
+@pytest.mark.parametrize("stage", ["", "build", "sign"])
+def test_a_rehearsal_has_no_release_keys(
+    clone: Callable[[str], Path], keys: Path, stage: str
+) -> None:
+    """Any that is named stops it, in each stage; this clone's own may be named."""
+    repo = clone("rehearsal")
+    for env in (
+        names(keys),
+        *({name: word} for name, word in names(keys).items()),
+        {"CAIRN_BUNDLE_KEY": "pkcs11:token=cairn;object=bundles"},
+        {"CAIRN_SUMS_KEY": f"{keys}/sums.pub", "CAIRN_KEYRING": f"{keys}/missing"},
+    ):
+        line = refused(release(repo, "--rehearse", "--stage", stage, env=env), repo)
+        assert "nodes in use would take what a release's keys sign" in line
+        (unset,) = re.findall(r"unset ([A-Z_, ]+)\. Nothing was built$", line)
+        assert set(unset.split(", ")) == set(env)
+    assert not (repo / "out/rehearsal").exists()
+    shutil.copytree(repo / "out/keys", repo.parent / "copy")
+    for folder in (repo / "out/keys", repo.parent / "copy"):
+        own = {name: f"{folder}/{file}" for name, (file, _) in release_inputs.NAMED.items()}
+        found = release_inputs.keys_of(repo, own, rehearsal=True)
+        assert found == release_inputs.keys_of(repo, {}, rehearsal=True)
+        assert release_inputs.keyring_alone(repo, own, rehearsal=True).keyring == found.keyring
+
+
 def test_without_keys_to_compare(clone: Callable[[str], Path], keys: Path) -> None:
     """Whoever has the published keyring makes the same images; what differs is what is signed."""
     repo = clone("signed")
@@ -271,7 +296,7 @@ def test_keys_after_the_build(clone: Callable[[str], Path], keys: Path) -> None:
     assert not (repo / "out/release").exists()
     for env, options, words in (
         (names(keys), ["--boards", "rpi5"], "with another boards"),
-        (names(keys), ["--rehearse"], "with another rehearsal"),
+        ({}, ["--rehearse"], "with another rehearsal"),
         (keyring, [], "CAIRN_BUNDLE_KEY is not set"),
     ):
         done = release(repo, "--stage", "sign", *options, env=env)

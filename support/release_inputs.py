@@ -21,6 +21,8 @@ from support.bundle_sign import is_uri
 SIGNER = "cairn-release"
 NAMESPACE = "cairn-release"
 UNBUILT = "nothing was built"
+#: Days that nodes have at least to take a bundle: docs/develop/release.md, Rotate keys
+INSTALLABLE = 180
 
 
 class ReleaseError(Exception):
@@ -262,6 +264,14 @@ def try_bundle_keys(root: Path, keys: Keys, rehearsal: bool) -> None:
             f" not from an authority in {keys.keyring}, or its time is over, or it is not for"
             f" emailProtection ({why[0] if why else last_words(verified)}). {UNBUILT.capitalize()}"
         )
+    if not rehearsal:
+        then = int(time.time()) + INSTALLABLE * 86400
+        if run(*words, "-attime", str(then), "-CAfile", keys.keyring, certificate).returncode:
+            raise ReleaseError(
+                f"nodes would refuse the bundles soon: the certificate {certificate}, or that of"
+                f" its authority, ends within {INSTALLABLE} days; sign with one that lasts longer,"
+                f" see docs/develop/release.md, Rotate keys. {UNBUILT.capitalize()}"
+            )
     check_code_signing(certificate)
     if is_uri(keys.bundle_key):
         try_token(keys)

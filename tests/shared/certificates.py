@@ -48,10 +48,10 @@ def new_request(
     return made
 
 
-def sign_request(request: Path, authority: Path, target: Path) -> None:
+def sign_request(request: Path, authority: Path, target: Path, days: int = 900) -> None:
     """Has the authority whose certificate that is, NAME.pem beside NAME.key, sign a request."""
     openssl(
-        *("x509", "-req", "-days", "900", "-copy_extensions", "copy", "-CAcreateserial"),
+        *("x509", "-req", "-days", str(days), "-copy_extensions", "copy", "-CAcreateserial"),
         *("-CA", authority, "-CAkey", authority.with_suffix(".key"), "-in", request),
         *("-out", target),
     )

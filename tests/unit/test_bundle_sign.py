@@ -12,7 +12,7 @@ import pytest
 from lab.paths import ROOT
 from support import bundle_sign, release_inputs
 from support.bundle_sign import SigningError
-from tests.shared.certificates import new_pair
+from tests.shared.certificates import new_authority, new_pair, new_request, sign_request
 from tests.shared.commands import captured, program
 
 MANIFEST = (
@@ -157,6 +157,32 @@ def test_what_a_certificate_is_for(
     bundle_sign.sign(build / "x.raucb", target, "rpi5", "1.2.3", (key, cert, keyring))
     status, said = node(tmp_path, keyring, target)
     assert (status == 0) == (not words), said
+
+
+@pytest.mark.parametrize(
+    ("days", "authority_days", "lasts"),
+    [(181, 900, True), (179, 900, False), (900, 181, True), (900, 179, False)],
+)
+def test_how_long_a_bundle_can_be_installed(
+    tmp_path: Path, days: int, authority_days: int, lasts: bool
+) -> None:
+    """A release's for 180 days, by certificate and authority; a rehearsal's is for today.
+
+    The keyring has another authority that lasts, as during a rotation.
+    """
+    authority = new_authority(tmp_path, "ca", days=authority_days)
+    other = new_authority(tmp_path, "new")
+    sign_request(new_request(tmp_path), authority, tmp_path / "bundle.pem", days=days)
+    keyring = tmp_path / "keyring.pem"
+    keyring.write_text(authority.read_text() + other.read_text())
+    key, cert, _ = keys(tmp_path)
+    release = release_inputs.Keys(keyring, key, str(cert), Path(), Path())
+    release_inputs.try_bundle_keys(ROOT, release, rehearsal=True)
+    if lasts:
+        release_inputs.try_bundle_keys(ROOT, release, rehearsal=False)
+    else:
+        with pytest.raises(release_inputs.ReleaseError, match="ends within 180 days"):
+            release_inputs.try_bundle_keys(ROOT, release, rehearsal=False)
 
 
 def test_only_openssl_is_run(

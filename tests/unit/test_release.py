@@ -85,6 +85,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     request = new_request(folder)
     for authority in authorities:
         sign_request(request, authority, folder / f"bundle-{authority.name}")
+    sign_request(request, authorities[0], folder / "bundle-short.pem", days=1)
     make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "sums")]
     subprocess.run(make, check=True)
     make[-1] += "-other"
@@ -405,6 +406,7 @@ def test_a_clone_that_is_not_ready(
         ("CAIRN_KEYRING", "{keys}/bundle-ca.pem", "is of no certificate authority"),
         ("CAIRN_KEYRING", "{keys}/ca.key", "has a private key in it"),
         ("CAIRN_BUNDLE_CERT", "{keys}/bundle-other.pem", "would refuse the bundles"),
+        ("CAIRN_BUNDLE_CERT", "{keys}/bundle-short.pem", "ends within 180 days; sign with one"),
         ("CAIRN_BUNDLE_KEY", "{keys}/other.key", "belongs to another key"),
         ("CAIRN_BUNDLE_KEY", "{keys}/ca.pem", "is no private key"),
         ("CAIRN_BUNDLE_KEY", "{repo}/out/bundle.key", "lies in this clone"),

@@ -37,6 +37,19 @@ def test_three_failures(node: UpdateNode) -> None:
     assert node.read("var/lib/cairn/update/failed") == ""
 
 
+def test_failures_of_a_version_that_is_the_same_number(pi: UpdateNode) -> None:
+    """2.10 is another version than 2.1: neither refused, counted nor forgotten with it."""
+    pi.write("var/lib/cairn/update/failed", "2.1 3\n")
+    file = pi.file(pi.bundle("2.10"))
+    assert pi.restarted(install(pi, file)).version == "2.10"
+    assert pi.cut().version == "1.0.0"
+    pi.trial()
+    assert pi.read("var/lib/cairn/update/failed") == "2.1 3\n2.10 1\n"
+    assert pi.restarted(install(pi, file)).version == "2.10"
+    pi.trial()
+    assert pi.read("var/lib/cairn/update/failed") == "2.1 3\n"
+
+
 def test_first_boots_of_a_card(node: UpdateNode) -> None:
     """Good as soon as bitcoind answers: a unit that fails, once or always, keeps no update out."""
     node.never_good()

@@ -37,9 +37,9 @@ update_compare() {
 		}'
 }
 
-# update_failures VERSION: how often its trial has failed
+# update_failures VERSION: how often its trial has failed. As strings: 2.1 is not 2.10.
 update_failures() {
-	failures=$(awk -v version="$1" '$1 == version && $2 ~ /^[0-9][0-9]?$/ { n = $2 }
+	failures=$(awk -v version="$1" '$1 "" == version "" && $2 ~ /^[0-9][0-9]?$/ { n = $2 }
 		END { print n + 0 }' "$update_state/failed" 2>/dev/null) || failures=0
 	echo "$failures"
 }

@@ -9,7 +9,7 @@ import pytest
 
 from tests.shared.commands import program
 from tests.shared.update_node import UpdateNode
-from tests.unit.update.steps import URL, install, records
+from tests.unit.update.steps import URL, install, on_trial, records
 
 
 @pytest.mark.parametrize(
@@ -175,6 +175,17 @@ def test_window_waits(pi: UpdateNode) -> None:
     said = pi.run("cairn-update", "--window", CAIRN_UPDATE_WAITS="60")
     assert "not installed" not in said
     assert pi.restarted(said).version == "2.0.0"
+
+
+def test_window_does_not_wait_for_a_trial(node: UpdateNode) -> None:
+    """The trial waits for a complete boot, of which the unit that waits would be a part."""
+    on_trial(node)
+    node.file(node.bundle("3.0.0"), "served")
+    records(node, "auto")
+    node.time_passes(60, before=f": >{node.path}/slept")
+    assert node.run("cairn-update", "--window", CAIRN_UPDATE_WAITS="60") == ""
+    assert not (node.path / "slept").exists()
+    assert node.read("asked") == ""
 
 
 def test_check(pi: UpdateNode) -> None:

@@ -305,13 +305,38 @@ def test_system_of_two_disks(node: UpdateNode, part: str) -> None:
         text = node.read("boot/slot-b/release")
         node.write("boot/slot-b/release", text.replace("version=2.0.0", "version=1.9.0"))
     else:
-        (node.path / "sys/devices/sdz/sdz1").mkdir(parents=True)
-        (node.path / "sys/dev/block/8:1").symlink_to(node.path / "sys/devices/sdz/sdz1")
-        text = node.read("proc/self/mountinfo")
-        node.write("proc/self/mountinfo", text.replace("179:1 / /boot", "8:1 / /boot"))
+        boot_of_another_disk(node)
     said = node.trial()
     assert "another node's" in said
     assert node.restarted(said).version == "1.0.0"
+
+
+def boot_of_another_disk(node: UpdateNode) -> None:
+    """Until the next boot, /boot is a partition of disk sdz."""
+    (node.path / "sys/devices/sdz/sdz1").mkdir(parents=True)
+    (node.path / "sys/dev/block/8:1").symlink_to(node.path / "sys/devices/sdz/sdz1")
+    text = node.read("proc/self/mountinfo")
+    node.write("proc/self/mountinfo", text.replace("179:1 / /boot", "8:1 / /boot"))
+
+
+@pytest.mark.parametrize("part", ["version", "boot"])
+def test_boot_partition_of_another_node(node: UpdateNode, part: str) -> None:
+    """Without a trial it is said, and nothing is written; without that disk, all goes on."""
+    on_trial(node)
+    node.cut()
+    if part == "boot":
+        boot_of_another_disk(node)
+    else:
+        node.write("usr/lib/os-release", f"IMAGE_VERSION=1.9.0\nVARIANT_ID={node.board}\n")
+    places = [node.boot_folder, node.path / "var/lib/cairn/update"]
+    files = {path: path.stat().st_mtime_ns for place in places for path in place.rglob("*")}
+    node.trial()
+    assert node.screen().startswith("The boot partition is left alone: the ")
+    assert node.screen().endswith("; unplug a disk that was another node's, and restart.\n")
+    assert files == {path: path.stat().st_mtime_ns for place in places for path in place.rglob("*")}
+    node.cut()
+    node.trial()
+    assert node.screen().startswith("Version 2.0.0 did not stay")
 
 
 def test_unit_that_had_failed_before(node: UpdateNode) -> None:

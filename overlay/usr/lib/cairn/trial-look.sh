@@ -33,6 +33,15 @@ mixed() {
 	fi
 }
 
+# foreign_boot: is what runs not one system, so that the boot partition that is mounted may be
+# another node's? Then it is said: what that says is not about this node, and nothing is changed.
+foreign_boot() {
+	[ -d "$root/boot/slot-$(slots get-current)" ] || return 1
+	why=$(mixed)
+	[ -n "$why" ] || return 1
+	update_say "The boot partition is left alone: $why, and restart."
+}
+
 # among STATE: prints those of units (update_units) in that state, but for those of which that was
 # noted before the update, as far as /var is there
 among() {

@@ -152,6 +152,40 @@ def test_auto_makes_no_exceptions(pi: UpdateNode) -> None:
     pi.run("cairn-update", "--window", status=1)
     assert "no way back" in pi.screen()
     assert pi.slots("get-primary") == "a"
+    assert pi.read("var/lib/cairn/update/failed") == "", "nothing was written"
+
+
+def test_auto_and_a_download_that_breaks_off(pi: UpdateNode) -> None:
+    """It has cost the version to go back to: three nights, and not one more; by hand as often."""
+    on_trial(pi)
+    pi.trial()
+    bundle = pi.bundle("3.0.0")
+    (bundle / "short").touch()
+    file = pi.file(bundle, "served")
+    install(pi, file, status=1)
+    assert pi.read("var/lib/cairn/update/failed") == "", "somebody is there"
+    for night in (1, 2, 3, 4):
+        pi.write("dev/root.a", "")
+        records(pi, "auto")
+        pi.run("cairn-update", "--window", status=None)
+        assert pi.read("var/lib/cairn/update/failed") == f"3.0.0 {min(night, 3)}\n"
+        assert (pi.read("dev/root.a") == "") == (night == 4)
+    assert "Version 3.0.0 has failed three times and is not tried again by itself." in pi.screen()
+    assert pi.cut().version == "2.0.0"
+
+
+def test_auto_and_a_shutdown(pi: UpdateNode) -> None:
+    """It ends an installation, and says nothing about the version."""
+    bundle = pi.bundle("2.0.0")
+    (bundle / "slow").touch()
+    pi.file(bundle, "served")
+    records(pi, "auto")
+    # systemd ends the unit then.
+    program(pi.tools / "sleep", f"echo stopping >{pi.path}/state\nkill -TERM $PPID\nexit 1")
+    pi.run("cairn-update", "--window", status=1)
+    assert pi.screen().startswith("The update was not installed:")
+    assert pi.read("dev/root.b") != ""
+    assert pi.read("var/lib/cairn/update/failed") == ""
 
 
 def test_auto_and_a_disk_that_cannot_be_written(pi: UpdateNode) -> None:

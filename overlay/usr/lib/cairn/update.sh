@@ -37,13 +37,6 @@ update_compare() {
 		}'
 }
 
-# update_failures VERSION: how often its trial has failed. As strings: 2.1 is not 2.10.
-update_failures() {
-	failures=$(awk -v version="$1" '$1 "" == version "" && $2 ~ /^[0-9][0-9]?$/ { n = $2 }
-		END { print n + 0 }' "$update_state/failed" 2>/dev/null) || failures=0
-	echo "$failures"
-}
-
 # update_say SENTENCE: on the screen until the next one, and in the journal. Printable ASCII. It
 # never fails: what follows it, such as a restart, must not depend on a screen or a terminal. A
 # trial that ends early has no /run/cairn yet.
@@ -171,6 +164,8 @@ update_devices() {
 . "$here/update-words.sh"
 # shellcheck source=overlay/usr/lib/cairn/update-conf.sh
 . "$here/update-conf.sh"
+# shellcheck source=overlay/usr/lib/cairn/update-failures.sh
+. "$here/update-failures.sh"
 
 # update_take_back: nothing is tried at the next restart. If that cannot be written, it is noted as
 # installed, and unchanged says so. It also says so if RAUC has begun to write over the version that
@@ -219,7 +214,7 @@ update_install() {
 	update_lock || return 1
 	trap '' HUP INT PIPE
 	trap : TERM
-	rm -f "$root/run/cairn/update.why" "$root/run/cairn/update.done"
+	rm -f "$root/run/cairn/update.why" "$root/run/cairn/update.done" "$root/run/cairn/update.begun"
 	# For the version that runs now, should the next one need other lines.
 	update_conf_next
 	if ! printf 'phase=writing\n' | update_lasting trial && [ -n "${3:-}" ]; then
@@ -247,6 +242,7 @@ update_install() {
 		update_because "$(update_words "$root/run/cairn/update.log")"
 		found=$(head -n 1 "$root/run/cairn/update.why" 2>/dev/null | LC_ALL=C tr -c '\n -~' '?')
 		why=${found:-"$why"}
+		[ -z "${3:-}" ] || update_failed_by_itself
 		return 1
 	fi
 	update_conf_installed

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,29 @@ def test_what_is_left_of_a_broken_download(pi: UpdateNode) -> None:
     said = " ".join(install(pi, pi.file(bundle), status=1).split())
     assert "version 1.0.0, which was kept to go back to, is gone." in said
     assert pi.cut().version == "2.0.0"
+
+
+def free_of(node: UpdateNode, free: int) -> None:
+    """The boot partition has ``free`` KiB left beside the files that it has now."""
+    used = f"$(du -sk {node.boot_folder} | cut -f1)"
+    now = subprocess.check_output(["du", "-sk", node.boot_folder], text=True).split()[0]
+    program(node.tools / "df", f"echo head; echo x 0 0 $(({now} + {free} - {used}))")
+
+
+def test_full_boot_partition(node: UpdateNode) -> None:
+    """Refused before anything is written over; the room of the files that go counts."""
+    on_trial(node)
+    node.trial()
+    kept = node.read("dev/root.a")
+    free_of(node, 100)
+    file = node.file(node.bundle("3.0.0"))
+    said = " ".join(install(node, file, status=1).split())
+    assert "KiB are needed; remove files of your own from it. Nothing has changed." in said
+    assert node.slots("get-state", "a") == "good"
+    assert node.read("dev/root.a") == kept
+    (node.boot_folder / "slot-a/extra").write_bytes(bytes(2 << 20))
+    free_of(node, 100)
+    assert node.restarted(install(node, file)).version == "3.0.0"
 
 
 def test_rauc_is_killed(pi: UpdateNode) -> None:

@@ -15,6 +15,19 @@ slot_cmdline() {
 	printf 'root=PARTLABEL=root-%s rauc.slot=%s cairn.version=%s %s\n' "$1" "$1" "$2" "$3"
 }
 
+# slot_room SLOT BUNDLE: prints why the bundle's boot files have no room in the place of those that
+# the slot has now, or nothing
+slot_room() {
+	# 1 MiB for FAT's own tables and clusters that are not full
+	need=$(($(du -sk "$2/boot" | cut -f1) + 1024))
+	room=$(df -Pk "$root/boot" | awk 'NR == 2 { print $4 }')
+	[ ! -d "$root/boot/slot-$1" ] ||
+		room=$((${room:-0} + $(du -sk "$root/boot/slot-$1" | cut -f1)))
+	[ "${room:-0}" -gt $need ] ||
+		echo "the boot partition has ${room:-0} KiB left and $need KiB are needed; remove files of" \
+			"your own from it"
+}
+
 # slot_loader: brings the functions loader_… of this board's boot loader; fails if the image names
 # none
 slot_loader() {

@@ -200,6 +200,31 @@ def test_auto_and_a_disk_that_cannot_be_written(pi: UpdateNode) -> None:
     assert pi.restarted(install(pi)).version == "2.0.0"
 
 
+@pytest.mark.parametrize("until", ["writing", "installed"])
+def test_auto_and_a_disk_that_fills_up(node: UpdateNode, until: str) -> None:
+    """The trial cannot be noted any more, so there is none; by hand there is one all the same."""
+    node.file(node.bundle("2.0.0"), "served")
+    records(node, "auto")
+    trial = node.path / "var/lib/cairn/update/trial"
+    program(
+        node.tools / "mv",
+        f'/usr/bin/mv "$@" || exit\n! grep -qs phase={until} {trial} || mkdir -p {trial}.new',
+    )
+    said = node.run("cairn-update", "--window", status=1)
+    assert "reboot" not in said.splitlines()
+    assert node.screen() == (
+        "The update was not installed: the data partition cannot be written, so a failure would "
+        "not be remembered. Nothing has changed.\n"
+    )
+    assert node.slots("get-primary") == "a"
+    assert not trial.exists()
+    assert node.cut().version == "1.0.0"
+    node.trial()
+    assert node.screen() == "", "nothing of an update that was interrupted"
+    (trial.parent / "trial.new").rmdir()
+    assert node.restarted(install(node)).version == "2.0.0"
+
+
 def test_window_waits(pi: UpdateNode) -> None:
     """A clock that jumps to the night in the first minutes does not use up the night."""
     pi.file(pi.bundle("2.0.0"), "served")

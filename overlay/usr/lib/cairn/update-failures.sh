@@ -30,3 +30,12 @@ update_failed_by_itself() {
 	[ "$(update_failures "$begun")" -lt 3 ] ||
 		unchanged="$unchanged Version $begun has failed three times and is not tried again by itself."
 }
+
+# update_not_noted: a trial that nobody asked for now cannot be noted, so nobody would know that it
+# has failed. What is installed is not tried then. Fails, with a sentence in why.
+update_not_noted() {
+	update_take_back
+	update_failed_by_itself
+	why="the data partition cannot be written, so a failure would not be remembered"
+	return 1
+}

@@ -99,14 +99,16 @@ update_trial() {
 	} | update_lasting trial
 }
 
-# update_armed: notes that the update, version in slot other, is tried at the next restart
+# update_armed: notes that the update, version in slot other, is tried at the next restart; fails if
+# it cannot
 update_armed() {
 	update_trial "$other" installed "$version" "$(node_record "$root" network)" \
-		"$(node_record "$root" sum)" || :
+		"$(node_record "$root" sum)"
 }
 
-# update_restart: tries what is installed
-update_restart() {
+# update_going: notes that what is installed is tried by the restart that comes now; fails if it
+# cannot
+update_going() {
 	slot=$(update_value "$update_state/trial" slot)
 	version=$(update_value "$update_state/trial" version)
 	if [ -z "$slot" ] || [ -z "$version" ]; then
@@ -115,7 +117,12 @@ update_restart() {
 		version=$(update_value "$root/boot/slot-$slot/release" version)
 	fi
 	update_trial "$slot" going "$version" "$(update_value "$update_state/trial" network)" \
-		"$(update_value "$update_state/trial" conf)" ||
+		"$(update_value "$update_state/trial" conf)"
+}
+
+# update_restart: tries what is installed
+update_restart() {
+	update_going ||
 		update_say "The data partition cannot be written, so a failure of version $version would" \
 			"not be remembered; it is tried all the same."
 	slots reboot
@@ -183,7 +190,7 @@ update_take_back() {
 	fi
 	unchanged="But the boot partition cannot be written, so the next restart tries version"
 	unchanged="$unchanged $version."
-	update_armed
+	update_armed || :
 }
 
 # update_lock: keeps other updates and rollbacks out; fails with a sentence in why, and busy is 1 if
@@ -246,7 +253,7 @@ update_install() {
 		return 1
 	fi
 	update_conf_installed
-	update_armed
+	update_armed || [ -z "${3:-}" ] || update_not_noted || return 1
 	update_say "Version $version is installed and is tried at the next restart" \
 		"(node-update reboot); until it has proved itself, the old version stays."
 }

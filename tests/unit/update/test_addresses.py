@@ -200,6 +200,20 @@ def test_auto_and_a_disk_that_cannot_be_written(pi: UpdateNode) -> None:
     assert pi.restarted(install(pi)).version == "2.0.0"
 
 
+def test_auto_while_bitcoind_is_held_back(pi: UpdateNode) -> None:
+    """Its trial could only fail, and would not be counted: each night again. The owner may."""
+    pi.file(pi.bundle("2.0.0"), "served")
+    records(pi, "auto")
+    pi.write("run/cairn/bitcoind.hold", "")
+    said = pi.run("cairn-update", "--window")
+    assert "reboot" not in said.splitlines()
+    assert "Version 2.0.0 is there (1.0.0 runs). It is not installed by itself" in pi.screen()
+    assert f"node-update install {URL}cairn-rpi5.raucb installs it." in pi.screen()
+    assert pi.read("asked").startswith("info ")
+    assert "install" not in pi.read("asked"), "nothing was written"
+    assert pi.restarted(install(pi)).version == "2.0.0"
+
+
 @pytest.mark.parametrize("until", ["writing", "installed"])
 def test_auto_and_a_disk_that_fills_up(node: UpdateNode, until: str) -> None:
     """The trial cannot be noted any more, so there is none; by hand there is one all the same."""

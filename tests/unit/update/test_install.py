@@ -335,6 +335,13 @@ def test_reason_of_a_hook(node: UpdateNode) -> None:
     assert "the disk may fail" in node.screen()
 
 
+#: RAUC's words with those of OpenSSL 3.6
+NOT_YET = (
+    "signature verification failed: Verify error: certificate is not yet valid or the system clock"
+    " is incorrect"
+)
+
+
 def words_of(pi: UpdateNode, words: str) -> str:
     """A bundle of which RAUC says this; its file."""
     bundle = pi.bundle("2.0.0")
@@ -391,7 +398,7 @@ def test_words_of_rauc(pi: UpdateNode, words: str, sentence: str) -> None:
 )
 def test_clock_without_time_servers(pi: UpdateNode, lines: str, advice: str) -> None:
     """What to do about it never makes the node connect without Tor."""
-    file = words_of(pi, "Verify error: certificate is not yet valid")
+    file = words_of(pi, f"{NOT_YET}\nfinished")
     pi.write("run/cairn/node-conf.records", f"chain main\n{lines}\n")
     assert advice in install(pi, file, status=1)
 
@@ -401,9 +408,7 @@ def test_clock_before_the_certificate(pi: UpdateNode) -> None:
     plug(pi, "2.0.0")
     pi.run("cairn-update", "--stick")
     offer = pi.read("var/lib/cairn/update/stick")
-    (pi.path / "bundles/stick-2.0.0/words").write_text(
-        "Verify error: certificate is not yet valid\n"
-    )
+    (pi.path / "bundles/stick-2.0.0/words").write_text(f"{NOT_YET}\n")
     pi.cut()
     assert "cannot be used now: the node's clock says 2" in pi.run("cairn-update", "--stick")
     assert pi.read("var/lib/cairn/update/stick") == offer
@@ -415,6 +420,42 @@ def test_clock_before_the_certificate(pi: UpdateNode) -> None:
     # a time server has answered
     (pi.path / "bundles/stick-2.0.0/words").unlink()
     assert pi.restarted(pi.run("cairn-update", "--stick")).version == "2.0.0"
+
+
+#: What a log of RAUC's may have above its last line
+LOG = """rauc-Message: 22:18:21.246: Reading bundle: /run/cairn/stick/cairn-not yet valid.raucb
+rauc-Message: 22:18:21.246: Reading bundle: /run/cairn/stick/cairn-
+signature verification failed: Verify error: certificate is not yet valid
+.raucb
+rauc-nbd-Message: 22:18:21.246: redirected from http://x.onion/a to http://x.onion/has expired
+rauc-nbd-Message: 22:18:21.246: nbd server received HTTP ETag: "\\"certificate is not yet valid\\""
+"""
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "Invalid bundle format: Signature size (12568922651469867084) exceeds bundle size",
+        "Failed to stream bundle http://x.onion/not yet valid: certificate has expired",
+        "signature verification failed: Verify error: self-signed certificate",
+    ],
+)
+def test_clock_by_words_of_others(pi: UpdateNode, last: str) -> None:
+    """A file's name and a server's answer do not make the node tell its owner to do without Tor."""
+    plug(pi, "2.0.0")
+    (pi.path / "bundles/stick-2.0.0/words").write_text(f"{LOG}{last}\n")
+    pi.file(pi.path / "bundles/stick-2.0.0", "served")
+    network = "network on\nlock 1\ntor only\nprivate tor\n"
+    pi.write("run/cairn/node-conf.records", f"{network}update notify\nupdateurl http://x.onion/a\n")
+    said = pi.run("cairn-update", "--stick")
+    assert "none that is whole and signed for this node" in " ".join(said.split())
+    said += pi.run("cairn-update", "--window")
+    assert "cannot be read, or is not signed for this node" in " ".join(said.split())
+    said += pi.run("node-update", "check", status=1)
+    (pi.path / "bundles/stick-2.0.0/words").write_text(f"{LOG}{last}\nfinished\n")
+    said += install(pi, "http://x.onion/not yet valid", status=1)
+    for words in ("clock", "tor=1", "has ended"):
+        assert words not in said
 
 
 def test_partitions_of_another_disk(pi: UpdateNode) -> None:

@@ -1,17 +1,24 @@
 # shellcheck shell=sh disable=SC2034,SC2154 # why is for who sources it, root is theirs
 # What RAUC says of a bundle, in plain words. Sourced by update.sh.
 
-# update_words FILE: prints what RAUC said last of a failure, from its output: the line before
-# "finished", or what its service calls LastError. Without "finished" it did not come to install
-# anything, or was killed. Printable ASCII, 200 characters.
+# What RAUC says if the days of a certificate are not now, from the first character on (its
+# src/signature.c, with OpenSSL's words behind it). Looked for anywhere, they would also be found in
+# a file's name and in what a server has sent, and those must not say what to do about the clock.
+update_verify="signature verification failed: Verify error: certificate"
+
+# update_words FILE [info]: prints what RAUC said last of a failure, from its output: the line
+# before "finished", or what its service calls LastError. Without "finished" it did not come to
+# install anything, or was killed. Of rauc info it is the last line; the ones above are a log, with
+# names and what a server has sent. Printable ASCII, 200 characters.
 update_words() {
-	LC_ALL=C awk '
+	LC_ALL=C awk -v info="${2:-}" '
 		/^LastError: / { said = substr($0, 12) }
 		/^finished$/ { ended = 1; if (said == "") said = before }
 		/[Ff]ailed|[Ee]rror/ { failed = $0 }
 		{ before = $0 }
 		END {
-			if (said == "" && !ended) said = failed != "" ? failed : "it ended without a reason"
+			if (info != "") said = before
+			else if (said == "" && !ended) said = failed != "" ? failed : "it ended without a reason"
 			print said
 		}' "$1" 2>/dev/null | LC_ALL=C tr -c '\n -~' '?' | cut -c1-200
 }
@@ -19,7 +26,7 @@ update_words() {
 # update_because WORDS: sets why to a sentence for what RAUC says of a bundle that it does not take
 update_because() {
 	case $1 in
-	*"not yet valid"*)
+	"$update_verify is not yet valid"*)
 		why="the node's clock says $(date -u +%Y-%m-%d), which is before the first day of the"
 		why="$why bundle's certificate;"
 		if [ "$(node_record "$root" network)" = off ]; then
@@ -32,7 +39,7 @@ update_because() {
 			why="$why connect the node to a network whose time servers set the clock"
 		fi
 		;;
-	*expired*)
+	"$update_verify has expired"*)
 		why="by the node's clock, $(date -u +%Y-%m-%d), the certificate that signed it has ended;"
 		why="$why take a bundle that was signed later"
 		;;

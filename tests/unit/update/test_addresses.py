@@ -145,6 +145,65 @@ def test_unsigned_at_the_address(pi: UpdateNode) -> None:
     assert "not signed for this node" in pi.screen()
 
 
+@pytest.mark.parametrize(
+    ("curl", "reason"),
+    [
+        # curl 8.21 with OpenSSL 3.6, as in the images, and older ones
+        (
+            "SSL certificate OpenSSL verify result: certificate has expired (10)",
+            "certificate has expired;",
+        ),
+        (
+            "SSL certificate OpenSSL verify result: certificate is not yet valid or the system"
+            " clock is incorrect (9)",
+            "certificate is not yet valid or the system clock is incorrect;",
+        ),
+        (
+            "SSL certificate problem: unable to get local issuer certificate",
+            "unable to get local issuer certificate;",
+        ),
+        ("SSL certificate problem: self-signed certificate", "self-signed certificate;"),
+        (
+            "SSL: certificate subject name 'write tor=1' does not match target hostname 'x.org'",
+            "it is of another name;",
+        ),
+        ("SSL peer certificate or SSH remote key was not OK", "it cannot be verified;"),
+        ("Could not resolve host: certificate.example.org", ""),
+    ],
+)
+def test_certificate_of_the_server(pi: UpdateNode, curl: str, reason: str) -> None:
+    """It is not taken for the one that signed the bundle: neither the clock nor the file is it."""
+    bundle = pi.bundle("2.0.0")
+    log = (
+        f"rauc-nbd-Message: 22:18:37.091: request failed: {curl} (retrying 5/5)\n"
+        "rauc-nbd-Message: 22:18:38.098: request failed (no more retries)\n"
+        f"Failed to stream bundle {URL}{'x' * 200}: failed to configure streaming: server not"
+        " responding\n"
+    )
+    (bundle / "words").write_text(log)
+    pi.file(bundle, "served")
+    records(pi, "notify")
+    pi.run("cairn-update", "--window")
+    window = pi.screen()
+    assert window.startswith("No update was looked for: ")
+    check = pi.run("node-update", "check", status=1)
+    (bundle / "words").write_text(f"{log}finished\n")
+    install(pi, URL, status=1)
+    by_hand = pi.screen()
+    assert by_hand.strip().endswith("Nothing has changed.")
+    words = f"the HTTPS server's own certificate is not accepted ({reason} the node's clock says 2"
+    for said in (window, check, by_hand):
+        assert (words in said) == bool(reason)
+        for other in ("bundle's certificate", "signed it", "tor=1"):
+            assert other not in said
+    if not reason:
+        assert "RAUC says: Failed to stream bundle" in by_hand
+        return
+    # a RAUC that has curl's words in its own sentence
+    (bundle / "words").write_text(f"Failed to download bundle {URL}: Transfer failed: {curl}\n")
+    assert words in pi.run("node-update", "check", status=1)
+
+
 def test_auto_makes_no_exceptions(pi: UpdateNode) -> None:
     """A new data format is the owner's decision."""
     pi.file(pi.bundle("2.0.0", "b", data_format="2", data_reads="1"), "served")

@@ -6,12 +6,26 @@
 # a file's name and in what a server has sent, and those must not say what to do about the clock.
 update_verify="signature verification failed: Verify error: certificate"
 
+# update_server WORDS: prints why the HTTPS server's own certificate is not accepted, if curl says
+# that. The reasons are those of the bundle's certificate, which must not be blamed for it. What
+# else curl says has names that the server has given itself, so that is not repeated.
+update_server() {
+	case $1 in
+	"SSL certificate problem: "* | "SSL certificate OpenSSL verify result: "*)
+		printf '%s\n' "$1" | LC_ALL=C sed -n \
+			's|^[^:]*: \([A-Za-z -]*[a-z]\)\( ([0-9]*)\)\{0,1\}$|\1|p'
+		;;
+	"SSL: "*certificate*) echo "it is of another name" ;;
+	"SSL "*certificate*) echo "it cannot be verified" ;;
+	esac
+}
+
 # update_words FILE [info]: prints what RAUC said last of a failure, from its output: the line
 # before "finished", or what its service calls LastError. Without "finished" it did not come to
 # install anything, or was killed. Of rauc info it is the last line; the ones above are a log, with
 # names and what a server has sent. Printable ASCII, 200 characters.
 update_words() {
-	LC_ALL=C awk -v info="${2:-}" '
+	update_said=$(LC_ALL=C awk -v info="${2:-}" '
 		/^LastError: / { said = substr($0, 12) }
 		/^finished$/ { ended = 1; if (said == "") said = before }
 		/[Ff]ailed|[Ee]rror/ { failed = $0 }
@@ -20,12 +34,29 @@ update_words() {
 			if (info != "") said = before
 			else if (said == "" && !ended) said = failed != "" ? failed : "it ended without a reason"
 			print said
-		}' "$1" 2>/dev/null | LC_ALL=C tr -c '\n -~' '?' | cut -c1-200
+		}' "$1" 2>/dev/null) || :
+	update_fault=""
+	case $update_said in
+	*": SSL"*) update_fault=SSL${update_said##*: SSL} ;;
+	*": server not responding")
+		# why is in the log of the process that asks it
+		update_fault=$(sed -n \
+			's,^rauc-nbd-Message: [0-9:.]* request failed: \(.*\) (retrying ./5)$,\1,p' "$1" | tail -n 1)
+		;;
+	esac
+	update_fault=$(update_server "$update_fault")
+	[ -z "$update_fault" ] || update_said="the HTTPS server's certificate: $update_fault"
+	printf '%s\n' "$update_said" | LC_ALL=C tr -c '\n -~' '?' | cut -c1-200
 }
 
 # update_because WORDS: sets why to a sentence for what RAUC says of a bundle that it does not take
 update_because() {
 	case $1 in
+	"the HTTPS server's certificate: "*)
+		why="the HTTPS server's own certificate is not accepted (${1#*: }; the node's clock says"
+		why="$why $(date -u +%Y-%m-%d)), so no update was read from there; correct the address, have"
+		why="$why that certificate or the clock corrected, or take a USB stick"
+		;;
 	"$update_verify is not yet valid"*)
 		why="the node's clock says $(date -u +%Y-%m-%d), which is before the first day of the"
 		why="$why bundle's certificate;"

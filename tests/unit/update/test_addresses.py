@@ -46,6 +46,29 @@ def test_way_of_a_download(pi: UpdateNode, records: str, by: str | None) -> None
 
 
 @pytest.mark.parametrize(
+    ("value", "by"),
+    [
+        ("127.0.0.1", "127.0.0.1:9050"),
+        ("127.0.0.1:9150", "127.0.0.1:9150"),
+        ("tor.lan", "tor.lan:9050"),
+        ("tor.lan:9150", "tor.lan:9150"),
+        ("::1", "[::1]:9050"),
+        ("fd00::9150", "[fd00::9150]:9050"),
+        ("[::1]", "[::1]:9050"),
+        ("[::1]:9150", "[::1]:9150"),
+    ],
+)
+def test_port_of_a_proxy(pi: UpdateNode, value: str, by: str) -> None:
+    """The proxy that Core asks, and no other port of that machine."""
+    pi.file(pi.bundle("2.0.0"), "served")
+    records(pi, "notify")
+    lines = pi.read("run/cairn/node-conf.records")
+    pi.write("run/cairn/node-conf.records", f"{lines}private proxy\noption - proxy={value}\n")
+    pi.run("cairn-update", "--window")
+    assert pi.read("asked") == f"info {URL}cairn-rpi5.raucb by socks5h://{by}\n"
+
+
+@pytest.mark.parametrize(
     ("failing", "records"),
     [
         ("private", "network on\nprivate onlynet\noption - onlynet=onion\n"),

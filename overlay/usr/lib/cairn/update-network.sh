@@ -10,6 +10,18 @@ update_host() {
 # update_record NAME: as node_record, but fails if the records cannot be read
 update_record() { sed -n "s/^$1 //p" "$root/run/cairn/node-conf.records" 2>/dev/null; }
 
+# update_socks ADDRESS: with the port that Core takes if there is none, as curl would take another,
+# and an IPv6 address in brackets, which Core does not need
+update_socks() {
+	case $1 in
+	\[*\]) echo "$1:9050" ;;
+	\[*) echo "$1" ;;
+	*:*:*) echo "[$1]:9050" ;;
+	*:*) echo "$1" ;;
+	*) echo "$1:9050" ;;
+	esac
+}
+
 # update_proxy URL: sets proxy to what curl takes, "" for none; fails with a sentence in why where
 # node.conf restricts the network in a way that a download would go around, or cannot be known to.
 update_proxy() {
@@ -30,7 +42,7 @@ update_proxy() {
 		case $found in
 		'') ;;
 		*[!0-9A-Za-z.:\[\]-]* | unix:*) why="proxy= in node.conf is not one for everything" ;;
-		*) proxy=socks5h://$found ;;
+		*) proxy=socks5h://$(update_socks "$found") ;;
 		esac
 		# Those say who comes in, or what is shown at home.
 		[ -z "$proxy$why" ] || private=""

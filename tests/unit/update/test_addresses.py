@@ -139,6 +139,39 @@ def test_auto(node: UpdateNode) -> None:
 
 
 @pytest.mark.parametrize("mode", ["auto", "notify"])
+def test_why_it_did_not_stay(pi: UpdateNode, mode: str) -> None:
+    """No look of a later night hides it."""
+    bundle = pi.bundle("2.0.0")
+    pi.file(bundle, "served")
+    records(pi, "auto")
+    pi.restarted(pi.run("cairn-update", "--window"))
+    pi.write("failed-units", "x.service loaded failed failed x\n")
+    assert pi.restarted(pi.trial()).version == "1.0.0"
+    pi.write("failed-units", "")
+    pi.trial()
+    before = "Version 2.0.0 did not stay: failed: x.service."
+    assert pi.screen().startswith(before)
+    # The address cannot be reached, must not be asked, has it still, or it cannot be installed.
+    records(pi, mode)
+    (bundle / "words").write_text("no answer\n")
+    pi.run("cairn-update", "--window")
+    assert pi.screen().startswith(before)
+    assert "as they were. No update was looked for: what updateurl= leads to" in pi.screen()
+    lines = pi.read("run/cairn/node-conf.records")
+    pi.write("run/cairn/node-conf.records", f"{lines}private i2p\n")
+    pi.run("cairn-update", "--window")
+    assert pi.screen().startswith(before)
+    assert "No update was looked for: the lines of node.conf" in pi.screen()
+    records(pi, mode)
+    (bundle / "words").unlink()
+    pi.write("proc/uptime", "60.0 1\n")
+    pi.run("cairn-update", "--window", status=None)
+    assert pi.screen().startswith(before)
+    words = "less than 10 minutes ago" if mode == "auto" else "Version 2.0.0 is there"
+    assert words in pi.screen()
+
+
+@pytest.mark.parametrize("mode", ["auto", "notify"])
 @pytest.mark.parametrize("version", ["1.0.0", "0.9", "1.0.0-rc1"])
 def test_nothing_newer(pi: UpdateNode, mode: str, version: str) -> None:
     """No word, no write."""

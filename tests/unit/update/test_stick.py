@@ -40,6 +40,30 @@ def test_stick(node: UpdateNode) -> None:
     assert node.run("cairn-update", "--stick") == ""
 
 
+@pytest.mark.parametrize(
+    ("report", "quiet"),
+    [
+        ("", False),
+        ("No update was looked for: x.", False),
+        ("The update was not installed: version 1.0.0 runs already. Nothing has changed.", False),
+        ("Version 1.0.0-rc1 did not stay: x. The node runs 1.0.0 as before;", False),
+        ("Version 1.0.0 is in use now.", True),
+        ("Version 1.0.0 is being tried, which takes some minutes", True),
+        ("The trial of version 1.0.0 could not be judged (signal);", True),
+    ],
+)
+def test_stick_with_the_version_that_runs(pi: UpdateNode, report: str, quiet: bool) -> None:
+    """It is said, also behind what has been said of others; not over what became of it."""
+    plug(pi, "1.0.0")
+    if report:
+        pi.write("run/cairn/update.report", f"{report}\n")
+    pi.run("cairn-update", "--stick")
+    words = "The USB stick has version 1.0.0, which runs already."
+    assert pi.screen().startswith(report if quiet else words)
+    pi.write("run/cairn/update.report", "Version 3.0.0 is there (1.0.0 runs).\n")
+    assert (pi.run("cairn-update", "--stick") == "") != quiet, "once in a boot"
+
+
 def test_stick_whose_version_did_not_stay(node: UpdateNode) -> None:
     """The offer comes again, and why it failed stays in front of it."""
     plug(node, "2.0.0")

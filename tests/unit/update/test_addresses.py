@@ -382,6 +382,11 @@ def test_check(pi: UpdateNode) -> None:
     records(pi, "off")
     assert "version 2.0.0, newer" in pi.run("node-update", "check")
     assert "version 2.0.0" in pi.run("node-update", "check", "https://example.org/x.raucb")
+    file = pi.file(pi.bundle("3.0.0", "file"))
+    # A file needs no way through the network.
+    for lines in ("network on\nlock 1\ntor only\nprivate tor\n", "network off\n", ""):
+        pi.write("run/cairn/node-conf.records", lines)
+        assert f"{file}: version 3.0.0, newer" in pi.run("node-update", "check", file)
     records(pi, "off", "")
     assert "no updateurl=" in pi.run("node-update", "check")
     assert pi.screen() == ""

@@ -10,7 +10,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import socket
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -19,7 +21,7 @@ import pytest
 from lab.paths import ROOT
 from tests.shared.certificates import new_pair, openssl
 from tests.shared.commands import captured, program
-from tests.shared.update_node import BOARDS, FILES
+from tests.shared.update_node import BOARDS, FILES, UpdateNode
 
 STAGE = ROOT / "tests/shared/rauc_stage.sh"
 NEEDS = ("rauc", "mksquashfs", "openssl", "unshare", "dbus-run-session", "losetup")
@@ -263,6 +265,45 @@ def test_verity_bundle_says_what_it_is(tmp_path: Path, signer: dict[str, str]) -
     stranger = keys(tmp_path / "stranger")["CAIRN_KEYRING"]
     conf.write_text(text.replace("/etc/rauc/keyring.pem", stranger))
     assert captured(*info).returncode != 0
+
+
+def test_proxy_that_is_closed(tmp_path: Path, signer: dict[str, str]) -> None:
+    """Nothing arrives at the server then; that it can be reached otherwise is tried, too."""
+    node = UpdateNode(tmp_path / "node", "rpi5")
+    conf = tmp_path / "system.conf"
+    text = (ROOT / "board/common/rauc.conf").read_text().replace("@BOARD@", "rpi5")
+    conf.write_text(text.replace("/etc/rauc/keyring.pem", signer["CAIRN_KEYRING"]))
+    rauc = f"{shutil.which('rauc')} --conf={conf}"
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # and does not listen
+        server.settimeout(0.5)
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/x.raucb"
+        proxy = f"127.0.0.1:{closed.getsockname()[1]}"
+        for way in (f"private proxy\noption - proxy={proxy}\n", ""):
+            node.write("run/cairn/node-conf.records", f"network on\n{way}")
+            asked: list[bytes] = []
+            ended = threading.Event()
+            answers = threading.Thread(target=answer, args=(server, asked, ended))
+            answers.start()
+            words = {"CAIRN_RAUC": rauc, "no_proxy": "127.0.0.1"}
+            try:
+                said = node.run("node-update", "check", url, status=1, **words)
+            finally:
+                ended.set()
+                answers.join()
+            assert "cannot be read" in said
+            assert bool(asked) != bool(way), asked
+
+
+def answer(server: socket.socket, asked: list[bytes], ended: threading.Event) -> None:
+    """Notes what arrives, and says that there is no such file."""
+    while not ended.is_set():
+        try:
+            with server.accept()[0] as connection:
+                asked.append(connection.recv(4096))
+                connection.sendall(b"HTTP/1.1 404 x\r\nContent-Length: 0\r\n\r\n")
+        except TimeoutError:
+            continue
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tests.shared.update_node import BOARDS, UpdateNode
 from tests.unit.update.steps import on_trial
 
 #: The owner's node.conf, and that of before the update when it is put back
-OWN = "page=0\n"
+OWN = "filters=1\n"
 KEPT = "hostname=attic\n# put back by node-update\n"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.shared.commands import program
 from tests.shared.update_node import LIBRARY, UpdateNode
-from tests.unit.update.steps import install, on_trial, records
+from tests.unit.update.steps import SHELLS, install, on_trial, records
 
 
 def test_three_failures(node: UpdateNode) -> None:
@@ -206,9 +206,9 @@ def test_node_conf_of_before(node: UpdateNode) -> None:
     node.trial()
     kept = node.path / "var/lib/cairn/update/node.conf"
     assert kept.stat().st_mode & 0o777 == 0o600
-    node.write("boot/node.conf", "hostname=attic\nkey-of-2.0=1\n")
+    node.write("boot/node.conf", "hostname=attic\nfilters=1\n")
     assert node.restarted(node.run("node-update", "rollback")).version == "1.0.0"
-    assert "key-of-2.0" in node.read("boot/node.conf")
+    assert "filters" in node.read("boot/node.conf")
     node.trial()
     said = node.run("node-update", "rollback", "--node-conf", "--no-reboot")
     assert node.read("boot/node.conf") == "hostname=attic\n# put back by node-update\n"
@@ -216,7 +216,7 @@ def test_node_conf_of_before(node: UpdateNode) -> None:
     replaced = node.path / "var/lib/cairn/update/node.conf.replaced"
     assert "node.conf.replaced" in said
     node.run("node-update", "rollback", "--node-conf", "--no-reboot")
-    assert "key-of-2.0" in replaced.read_text()
+    assert "filters" in replaced.read_text()
     assert replaced.stat().st_mode & 0o777 == 0o600
 
 
@@ -229,12 +229,13 @@ def test_node_conf_of_before_is_less_private(pi: UpdateNode) -> None:
     said = pi.run("node-update", "rollback", "--node-conf", "--no-reboot", status=1)
     assert "less private: it lacks what the present one has in these lines: tor toronly." in said
     # What is remembered counts where the present file says nothing; what cannot be read is no "no".
+    pi.write("boot/node.conf", "hostname=attic\n# mine\n")
     pi.write("run/cairn/node-conf.records", "network off\n")
     pi.write("var/lib/cairn/private", "page\n")
     assert "these lines: page." in pi.run("node-update", "rollback", "--node-conf", status=1)
     pi.write("var/lib/cairn/private", "torn")
     assert "cannot be told" in pi.run("node-update", "rollback", "--node-conf", status=1)
-    assert pi.read("boot/node.conf") == "tor=only\nhostname=attic\n"
+    assert pi.read("boot/node.conf") == "hostname=attic\n# mine\n"
     assert pi.slots("get-primary") == "b"
     # It has the same.
     pi.write("var/lib/cairn/private", "tor toronly\n")
@@ -245,7 +246,7 @@ def test_node_conf_of_before_is_less_private(pi: UpdateNode) -> None:
 
 @pytest.mark.parametrize(
     ("tool", "failing", "left"),
-    [("sort", "-u", ""), ("sed", "s/^private ", ""), ("awk", "put back", "2")],
+    [("awk", "update-conf.awk", "0"), ("sed", "s/^private ", ""), ("awk", "put back", "2")],
 )
 def test_node_conf_of_before_that_cannot_be_judged(
     pi: UpdateNode, tool: str, failing: str, left: str
@@ -269,27 +270,92 @@ def test_node_conf_of_before_that_cannot_be_judged(
     assert pi.read("boot/node.conf") == "tor=only\n# mine\n"
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("present", "kept", "lacks"),
+    [
+        ("tor=only\n", "hostname=attic\n", "tor toronly"),
+        ("tor=only\n", "tor=1\n", "toronly"),
+        ("page=0\n", "mdns=0\n", "page"),
+        ("onlynet=onion\nonion=192.0.2.1:9050\n", "onlynet=ipv4\nonion=192.0.2.1:9050\n", "onlynet"),
+        ("onlynet=ipv4\nonlynet=ipv6\n", "onlynet=ipv4\n", "onlynet"),
+        ("chain=signet\n", "chain=regtest\n", "chain"),
+        ("connect=0\n", "connect=192.0.2.1\n", "connect"),
+        ("proxy=192.0.2.1:9050\n", "proxy=192.0.2.1:9050\npage=0\n", ""),
+        ("", "hostname=attic\n", ""),
+    ],
+)
+def test_node_conf_of_before_and_what_was_written_since(
+    pi: UpdateNode, shell: str, present: str, kept: str, lacks: str
+) -> None:
+    """The present file counts as it is now, not as the last boot has read it."""
+    on_trial(pi)
+    pi.trial()
+    pi.write("var/lib/cairn/update/node.conf", kept)
+    pi.write("boot/node.conf", present)
+    said = pi.run(
+        *("node-update", "rollback", "--node-conf", "--no-reboot"),
+        shell=shell,
+        status=1 if lacks else 0,
+    )
+    if lacks:
+        assert f"in these lines: {lacks}. Nothing was changed" in said
+    assert pi.read("boot/node.conf") == (present if lacks else f"{kept}# put back by node-update\n")
+
+
+@pytest.mark.parametrize(
+    ("present", "line"),
+    [("hostname=attic\ntor=2\n", " (line 2)"), ("host\0name=attic\n", ""), (None, "")],
+)
+def test_node_conf_that_cannot_be_understood(
+    pi: UpdateNode, present: str | None, line: str
+) -> None:
+    """It may have asked for anything: it stays, and so does one of another name."""
+    on_trial(pi)
+    pi.trial()
+    name = "boot/node.conf" if present else "boot/node.conf.txt"
+    present = present or "tor=only\n"
+    (pi.boot_folder / "node.conf").unlink()
+    pi.write(name, present)
+    said = pi.run("node-update", "rollback", "--node-conf", "--no-reboot", status=1)
+    assert f"cannot be understood as a whole{line}, so" in said
+    assert pi.read(name) == present
+    assert [file.name for file in pi.boot_folder.glob("node.conf*")] == [Path(name).name]
+    assert pi.slots("get-primary") == "b"
+
+
+def test_kept_node_conf_that_cannot_be_understood(pi: UpdateNode) -> None:
+    """The older version may know its line, which may then do anything."""
+    on_trial(pi)
+    pi.trial()
+    pi.write("var/lib/cairn/update/node.conf", "hostname=attic\nkey-of-1.0=1\n")
+    pi.write("boot/node.conf", "filters=1\n")
+    said = pi.run("node-update", "rollback", "--node-conf", "--no-reboot", status=1)
+    assert "cannot be told" in said
+    assert pi.read("boot/node.conf") == "filters=1\n"
+
+
 @pytest.mark.parametrize("edited", [False, True])
 def test_node_conf_comes_back(node: UpdateNode, edited: bool) -> None:
     """If the version that it was put back for does not stay; but not over one that is newer."""
     on_trial(node)
     node.trial()
-    node.write("boot/node.conf", "page=0\n")
+    node.write("boot/node.conf", "filters=1\n")
     assert node.restarted(node.run("node-update", "rollback", "--node-conf")).version == "1.0.0"
     assert node.read("boot/node.conf").startswith("hostname=attic\n")
     if edited:
-        node.write("boot/node.conf", "page=0\nmdns=0\n")
+        node.write("boot/node.conf", "filters=1\nmdns=0\n")
     assert node.cut().version == "2.0.0"
     node.trial()
     assert "did not stay" in node.screen()
-    assert node.read("boot/node.conf") == ("page=0\nmdns=0\n" if edited else "page=0\n")
+    assert node.read("boot/node.conf") == ("filters=1\nmdns=0\n" if edited else "filters=1\n")
 
 
 def test_node_conf_that_an_earlier_rollback_replaced(node: UpdateNode) -> None:
     """It is for another version: a trial that it was not replaced for does not bring it back."""
     on_trial(node)
     node.trial()
-    node.write("boot/node.conf", "key-of-2.0=1\n")
+    node.write("boot/node.conf", "filters=1\n")
     assert node.restarted(node.run("node-update", "rollback", "--node-conf")).version == "1.0.0"
     node.trial()
     assert node.restarted(node.run("node-update", "rollback")).version == "2.0.0"

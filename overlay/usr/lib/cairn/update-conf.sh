@@ -27,31 +27,46 @@ update_conf_is_back() {
 	[ -f "$root/boot/node.conf" ] && update_conf_kept | cmp -s - "$root/boot/node.conf"
 }
 
-# update_conf_lacks: prints what keeps the node private, as the present node.conf or what is
-# remembered of it says, and the kept one does not; fails if that cannot be told.
-update_conf_lacks() {
+# update_conf_judge: what the kept node.conf would make of the present one. Sets conf_lacks to what
+# keeps the node private, as the present file, the last boot or what is remembered says, and the kept
+# one does not. Fails with a sentence in why if that cannot be told.
+update_conf_judge() {
+	why="it cannot be told whether the kept node.conf keeps the node as private as the present one;"
+	why="$why nothing was changed"
 	conf_work=$(mktemp -d) || return 1
-	if mkdir "$conf_work/root" "$conf_work/out" && update_conf_kept >"$conf_work/kept"; then
-		node_conf_parse "$conf_work/root" "$conf_work/kept" "$conf_work/out" || :
-	fi
-	conf_read=$(grep -c '^network ' "$conf_work/out/records" 2>/dev/null) || conf_read=0
-	conf_has=$(sed -n 's/^private //p' "$conf_work/out/records" 2>/dev/null) || conf_has=""
-	rm -r "$conf_work"
-	[ "$conf_read" = 1 ] || return 1
+	conf_ended=0
+	update_conf_compare || conf_ended=1
+	rm -r "$conf_work" || :
+	return $conf_ended
+}
+update_conf_compare() {
+	mkdir "$conf_work/root" "$conf_work/was" "$conf_work/is" || return 1
+	update_conf_kept >"$conf_work/kept" || return 1
+	# The parser has variables of its own.
+	(node_conf_parse "$conf_work/root" "$conf_work/kept" "$conf_work/was") || return 1
+	grep -qx "good 1" "$conf_work/was/records" || return 1
 	conf_wants=$(update_record private) || return 1
 	if remembered_private "$root/var/lib/cairn/private"; then
 		conf_wants="$conf_wants $remembered_line"
 	elif [ -e "$root/var/lib/cairn/private" ]; then
 		return 1
 	fi
-	conf_lacks=""
-	for conf_name in $conf_wants; do
-		case " $conf_has $conf_lacks " in
-		*" $conf_name "*) ;;
-		*) conf_lacks="$conf_lacks $conf_name" ;;
-		esac
-	done
-	printf '%s\n' "${conf_lacks# }"
+	# It may have been written since the boot. No file, and none that may be it, asks for nothing.
+	(node_conf_parse "$root" "$root/boot/node.conf" "$conf_work/is") || return 1
+	grep -qx "good 1" "$conf_work/is/records" || {
+		grep -qx "absent 1" "$conf_work/is/records" &&
+			! grep -Eq '^(rejected|unread) ' "$conf_work/is/records"
+	} || {
+		conf_line=$(sed -n 's/^rejected node\.conf \(line [0-9]*\):.*/ (\1)/p' \
+			"$conf_work/is/records" | head -n 1)
+		why="the present node.conf cannot be understood as a whole$conf_line, so it is not known how"
+		why="$why private it means the node to be; correct it, or go back without --node-conf;"
+		why="$why nothing was changed"
+		return 1
+	}
+	LC_ALL=C awk -v wants="$conf_wants" -f "$here/update-conf.awk" "$conf_work/is/records" \
+		"$conf_work/was/records" >"$conf_work/found" || return 1
+	conf_lacks=$(sed -n 's/^lacks //p' "$conf_work/found") || return 1
 }
 
 # update_conf_put_back: the kept node.conf takes the place of the present one, which stays as
@@ -62,13 +77,11 @@ update_conf_put_back() {
 	[ -f "$update_state/node.conf" ] || return 1
 	# It has been done already, and the one that was replaced then must not be lost.
 	! update_conf_is_back || return 0
-	why="it cannot be told whether the kept node.conf keeps the node as private as the present one;"
-	why="$why nothing was changed"
-	conf_lost=$(update_conf_lacks) || return 1
+	update_conf_judge || return 1
 	why="the kept node.conf would make the node less private: it lacks what the present one has in"
-	why="$why these lines: $conf_lost. Nothing was changed; go back without --node-conf, or put a #"
+	why="$why these lines: $conf_lacks. Nothing was changed; go back without --node-conf, or put a #"
 	why="$why in front of the lines that the older version does not know"
-	[ -z "$conf_lost" ] || return 1
+	[ -z "$conf_lacks" ] || return 1
 	if [ -f "$root/boot/node.conf" ]; then
 		why="the present node.conf cannot be kept on the data partition; nothing was changed"
 		(umask 077 && update_lasting node.conf.replaced <"$root/boot/node.conf") &&

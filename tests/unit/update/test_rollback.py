@@ -277,7 +277,11 @@ def test_node_conf_of_before_that_cannot_be_judged(
         ("tor=only\n", "hostname=attic\n", "tor toronly"),
         ("tor=only\n", "tor=1\n", "toronly"),
         ("page=0\n", "mdns=0\n", "page"),
-        ("onlynet=onion\nonion=192.0.2.1:9050\n", "onlynet=ipv4\nonion=192.0.2.1:9050\n", "onlynet"),
+        (
+            "onlynet=onion\nonion=192.0.2.1:9050\n",
+            "onlynet=ipv4\nonion=192.0.2.1:9050\n",
+            "onlynet",
+        ),
         ("onlynet=ipv4\nonlynet=ipv6\n", "onlynet=ipv4\n", "onlynet"),
         ("chain=signet\n", "chain=regtest\n", "chain"),
         ("connect=0\n", "connect=192.0.2.1\n", "connect"),
@@ -322,6 +326,134 @@ def test_node_conf_that_cannot_be_understood(
     assert pi.read(name) == present
     assert [file.name for file in pi.boot_folder.glob("node.conf*")] == [Path(name).name]
     assert pi.slots("get-primary") == "b"
+
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOldOldOldOldOldOldOldOldOldOldOldOldOldOldOld1 "
+OTHER = KEY.replace("Old", "New")
+URL_LINE = "updateurl=https://example.org/"
+
+
+def rollback_to(node: UpdateNode, kept: str, present: str, status: int = 0, **names: str) -> str:
+    """rollback --node-conf with these two files; ``names``: what else is in /var/lib/cairn."""
+    on_trial(node)
+    node.trial()
+    node.write("var/lib/cairn/update/node.conf", kept)
+    node.write("boot/node.conf", present)
+    for name, text in names.items():
+        node.write(f"var/lib/cairn/{name.replace('_', '.')}", text)
+    said = node.run("node-update", "rollback", "--node-conf", "--no-reboot", status=status)
+    if status:
+        assert node.read("boot/node.conf") == present
+        assert node.slots("get-primary") == "b"
+        assert not (node.path / "var/lib/cairn/update/node.conf.replaced").exists()
+    return said
+
+
+@pytest.mark.parametrize("awk", ["mawk", "busybox awk"])
+def test_node_conf_of_before_and_what_is_done_once(pi: UpdateNode, awk: str) -> None:
+    """Its line has been carried out long ago: it gets a # in front, however the lines end."""
+    program(pi.tools / "awk", f'exec {awk} "$@"')
+    kept = "erase=S6X1\rdatadisk=S6X1\r\n\n reindex = 1\n[main]\nreindex-chainstate=0\nnoreindex=1"
+    kept = f"\ufeff{kept}\n# reindex=1\n"
+    said = rollback_to(pi, kept, "filters=1\n", prune_main="0\n")
+    assert "got a # in front" in said
+    assert "again: erase= reindex= reindex-chainstate=\n" in said
+    assert (pi.boot_folder / "node.conf").read_bytes().decode() == (
+        "\ufeff#erase=S6X1\rdatadisk=S6X1\r\n\n# reindex = 1\n[main]\n#reindex-chainstate=0\n"
+        "noreindex=1\n# reindex=1\n# put back by node-update\n"
+    )
+    assert "got a #" not in pi.run("node-update", "rollback", "--node-conf", "--no-reboot")
+
+
+@pytest.mark.parametrize(
+    ("kept", "present", "words"),
+    [
+        (f"sshkey={KEY}stolen", f"sshkey={OTHER}", f"by these lines: sshkey=...{KEY[-18:]}stolen."),
+        (f"walletkey={KEY}mine", "filters=1", f"by these lines: walletkey=...{KEY[-20:]}mine."),
+        ("walletaccess=tor", "walletaccess=rpc", "by these lines: walletaccess=tor."),
+        ("walletaccess=rpc", "filters=1", "by these lines: walletaccess=rpc."),
+        ("walletshow=1", "walletshow=0", "by these lines: walletshow=1."),
+        ("rpcauth=alice:ab$cd", "rpcauth=bob:ab$cd", "by these lines: rpcauth=alice:...."),
+        ("rpcwhitelistdefault=0", "filters=1", "by these lines: rpcwhitelistdefault=0."),
+        ("wallet=x\nrest=1", "filters=1", "by these lines: wallet=x, rest=1."),
+        ("natpmp=1", "filters=1", "by these lines: natpmp=1."),
+        ("natpmp=1", "natpmp=0", "in these lines: natpmp."),
+        ("whitebind=noban@0.0.0.0:8444", "whitebind=0.0.0.0:8444", "in these lines: whitebind."),
+        (URL_LINE, "filters=1", f"by these lines: {URL_LINE}."),
+        (f"{URL_LINE}\nupdate=auto", f"{URL_LINE}\nupdate=off", f"by these lines: {URL_LINE}."),
+        # no more than the present one
+        (f"{URL_LINE}\nupdate=off", "filters=1", ""),
+        (f"sshkey={KEY}me", f"sshkey={KEY}I\nsshkey={OTHER}you", ""),
+        ("tor=1\nlisten=1\nrest=0", "filters=1", ""),
+        ("walletaccess=tor", "walletaccess=tor\nwalletaccess=rpc", ""),
+    ],
+)
+def test_node_conf_of_before_lets_in_more(
+    pi: UpdateNode, kept: str, present: str, words: str
+) -> None:
+    """A key that was taken out is not put in again; the sentence names the lines."""
+    said = rollback_to(pi, kept + "\n", present + "\n", 1 if words else 0)
+    if words:
+        assert f"{words} Nothing was changed; go back without --node-conf" in said
+
+
+def test_node_conf_of_before_lacks_a_limit(pi: UpdateNode) -> None:
+    """What its users may ask is limited by other lines than theirs."""
+    login = "rpcauth=alice:ab$cd\n"
+    limit = "rpcwhitelist=alice:getblock\n"
+    assert "in these lines: rpcwhitelist." in rollback_to(pi, login, login + limit, 1)
+
+
+@pytest.mark.parametrize("table", ["", "-\n"])
+def test_node_conf_of_before_without_the_table(pi: UpdateNode, tmp_path: Path, table: str) -> None:
+    """Without the list of options it is not known which lines let somebody in."""
+    empty = tmp_path / "table"
+    if table:
+        empty.write_text(table)
+    program(
+        pi.tools / "awk",
+        f"""case "$*" in *update-conf.awk*) shift 2; set -- -v table={empty} "$@" ;; esac
+        exec /usr/bin/awk "$@" """,
+    )
+    assert "cannot be told" in rollback_to(pi, "rest=1\n", "filters=1\n", 1)
+
+
+@pytest.mark.parametrize(
+    ("kept", "present", "before", "fewer"),
+    [
+        ("prune=550", "prune=0", "0\n", "prune=550, and the node keeps prune=0."),
+        ("prune=550", "prune=20000", "", "prune=550, and the node keeps prune=20000."),
+        ("prune=550", "filters=1", "0\n", "prune=550, and the node keeps prune=0."),
+        ("prune=550", "filters=1", "1\n", "prune=550, and the node keeps prune=1."),
+        ("prune=550", "filters=1", "torn", "prune=550, and the node keeps what cannot be read"),
+        ("prune=1", "prune=0", "", "prune=1, and the node keeps prune=0."),
+        ("hostname=x", "prune=20000", "20000\n", "no prune=, and the node keeps prune=20000."),
+        ("hostname=x", "prune=0", "", "no prune=, and the node keeps prune=0."),
+        ("hostname=x", "", "20000\n", "no prune=, and the node keeps prune=20000."),
+        (
+            "chain=signet\nprune=550",
+            "prune=550",
+            "3000\n",
+            "prune=550, and the node keeps prune=3000",
+        ),
+        ("prune=0", "prune=550", "torn", ""),
+        ("prune=1", "prune=20000", "20000\n", ""),
+        ("prune=20000", "prune=550", "", ""),
+        ("prune=550", "filters=1", "", ""),
+        ("hostname=x", "filters=1", "20000\n", ""),
+        ("hostname=x\ntxindex=1", "prune=0", "0\n", ""),
+        ("hostname=x", "prune=550", "550\n", ""),
+    ],
+)
+def test_node_conf_of_before_keeps_fewer_blocks(
+    pi: UpdateNode, kept: str, present: str, before: str, fewer: str
+) -> None:
+    """What was deleted is gone, so it is not put back if it might be fewer."""
+    noted = {"prune_signet" if "signet" in kept else "prune_main": before} if before else {}
+    said = rollback_to(pi, kept + "\n", present and present + "\n", 1 if fewer else 0, **noted)
+    if fewer:
+        assert f"would delete blocks: it has {fewer}" in said
+        assert "correct prune= in /var/lib/cairn/update/node.conf" in said
 
 
 def test_kept_node_conf_that_cannot_be_understood(pi: UpdateNode) -> None:

@@ -16,10 +16,28 @@ update_conf_installed() {
 }
 update_conf_failed() { rm -f "$update_state/node.conf.next" || :; }
 
-# update_conf_kept: prints the file that is put back. Its last line keeps it from being taken for a
-# later file that was cut short.
+# update_conf_kept [NAMES]: prints the file that is put back. What is carried out once gets a # in
+# front, as it was long ago; with an argument only the names of these lines are printed. The last
+# line keeps the file from being taken for a later one that was cut short.
 update_conf_kept() {
-	awk '{ print } END { print "# put back by node-update" }' "$update_state/node.conf"
+	LC_ALL=C awk -v names="${1:-}" '
+		{
+			# lines as node-conf.awk reads them
+			n = split($0, piece, "\r")
+			for (i = 1; i <= n; i++) {
+				mark = NR == 1 && i == 1 && sub(/^\357\273\277/, "", piece[i]) ? "\357\273\277" : ""
+				if (piece[i] ~ /^[ \t]*(reindex|reindex-chainstate|erase)[ \t]*=/) {
+					name = piece[i]
+					gsub(/=.*|[ \t]/, "", name)
+					once = once " " name "="
+					piece[i] = "#" piece[i]
+				}
+				if (names == "") printf "%s%s", (i > 1 ? "\r" : "") mark, piece[i]
+			}
+			if (names == "") print ""
+		}
+		END { print (names == "" ? "# put back by node-update" : substr(once, 2)) }' \
+		"$update_state/node.conf"
 }
 
 # update_conf_is_back: is the present node.conf the kept one, put back?
@@ -28,8 +46,9 @@ update_conf_is_back() {
 }
 
 # update_conf_judge: what the kept node.conf would make of the present one. Sets conf_lacks to what
-# keeps the node private, as the present file, the last boot or what is remembered says, and the kept
-# one does not. Fails with a sentence in why if that cannot be told.
+# keeps the node private, as the present file, the last boot or what is remembered says, and the
+# kept one does not; conf_opens to lines of the kept one that let somebody in; and if it keeps fewer
+# blocks, conf_keeps and conf_needs. Fails with a sentence in why if that cannot be told.
 update_conf_judge() {
 	why="it cannot be told whether the kept node.conf keeps the node as private as the present one;"
 	why="$why nothing was changed"
@@ -40,11 +59,16 @@ update_conf_judge() {
 	return $conf_ended
 }
 update_conf_compare() {
-	mkdir "$conf_work/root" "$conf_work/was" "$conf_work/is" || return 1
+	mkdir -p "$conf_work/root/var/lib/cairn" "$conf_work/was" "$conf_work/is" || return 1
+	# Some lines are good on a node only that keeps all blocks.
+	for conf_pruned in "$root"/var/lib/cairn/prune.*; do
+		[ ! -f "$conf_pruned" ] || cp "$conf_pruned" "$conf_work/root/var/lib/cairn/" || return 1
+	done
 	update_conf_kept >"$conf_work/kept" || return 1
 	# The parser has variables of its own.
 	(node_conf_parse "$conf_work/root" "$conf_work/kept" "$conf_work/was") || return 1
 	grep -qx "good 1" "$conf_work/was/records" || return 1
+	! grep -Eq '^(once|erase) ' "$conf_work/was/records" || return 1
 	conf_wants=$(update_record private) || return 1
 	if remembered_private "$root/var/lib/cairn/private"; then
 		conf_wants="$conf_wants $remembered_line"
@@ -64,9 +88,21 @@ update_conf_compare() {
 		why="$why nothing was changed"
 		return 1
 	}
-	LC_ALL=C awk -v wants="$conf_wants" -f "$here/update-conf.awk" "$conf_work/is/records" \
+	conf_pruned=$root/var/lib/cairn/prune.$(sed -n 's/^chain //p' "$conf_work/was/records")
+	if remembered_prune "$conf_pruned"; then
+		conf_pruned=$remembered_line
+	elif [ -e "$conf_pruned" ]; then
+		conf_pruned=torn
+	else
+		conf_pruned=""
+	fi
+	LC_ALL=C awk -v table="$here/../../share/cairn/options.tsv" -v wants="$conf_wants" \
+		-v pruned="$conf_pruned" -f "$here/update-conf.awk" "$conf_work/is/records" \
 		"$conf_work/was/records" >"$conf_work/found" || return 1
-	conf_lacks=$(sed -n 's/^lacks //p' "$conf_work/found") || return 1
+	conf_lacks=$(sed -n 's/^lacks //p' "$conf_work/found") &&
+		conf_opens=$(sed -n 's/^opens //p' "$conf_work/found") &&
+		conf_keeps=$(sed -n 's/^keeps //p' "$conf_work/found") &&
+		conf_needs=$(sed -n 's/^needs //p' "$conf_work/found")
 }
 
 # update_conf_put_back: the kept node.conf takes the place of the present one, which stays as
@@ -82,6 +118,14 @@ update_conf_put_back() {
 	why="$why these lines: $conf_lacks. Nothing was changed; go back without --node-conf, or put a #"
 	why="$why in front of the lines that the older version does not know"
 	[ -z "$conf_lacks" ] || return 1
+	why="the kept node.conf would let in, or ask, whom the present one does not, by these lines:"
+	why="$why $conf_opens. Nothing was changed; go back without --node-conf, or put a # in front of"
+	why="$why them in /var/lib/cairn/update/node.conf"
+	[ -z "$conf_opens" ] || return 1
+	why="the kept node.conf would delete blocks: it has $conf_keeps, and the node keeps $conf_needs."
+	why="$why Nothing was changed; go back without --node-conf, or correct prune= in"
+	why="$why /var/lib/cairn/update/node.conf"
+	[ -z "$conf_needs" ] || return 1
 	if [ -f "$root/boot/node.conf" ]; then
 		why="the present node.conf cannot be kept on the data partition; nothing was changed"
 		(umask 077 && update_lasting node.conf.replaced <"$root/boot/node.conf") &&
@@ -100,7 +144,10 @@ update_conf_put_back() {
 	fat_end "$root" || :
 	[ $conf_ended = 0 ] || update_conf_is_back || rm -f "$update_state/trial" || :
 	why="the new node.conf could not be written; the old one is still there"
-	return $conf_ended
+	[ $conf_ended = 0 ] || return 1
+	conf_once=$(update_conf_kept names) || conf_once=""
+	[ -z "$conf_once" ] || echo "these lines of the kept node.conf are carried out once and got a #" \
+		"in front, so that they are not carried out again: $conf_once" || :
 }
 
 # update_conf_return: what is noted in trial does not stay, so the node.conf that was replaced for

@@ -125,7 +125,10 @@ def test_power_cut_before_a_rollback_is_armed(node: UpdateNode) -> None:
     assert node.cut().version == "2.0.0"
     node.trial()
     assert node.read("boot/node.conf") == OWN
-    assert node.screen().startswith("The rollback to version 1.0.0 was interrupted")
+    assert node.screen() == (
+        "The rollback to version 1.0.0 was interrupted before its restart. Your own node.conf is in"
+        " place and counts from the next restart on. Begin the rollback again.\n"
+    )
     assert not (node.path / "var/lib/cairn/update/trial").exists()
     node.cut()
     node.trial()

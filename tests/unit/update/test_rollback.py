@@ -481,6 +481,39 @@ def test_node_conf_comes_back(node: UpdateNode, edited: bool) -> None:
     node.trial()
     assert "did not stay" in node.screen()
     assert node.read("boot/node.conf") == ("filters=1\nmdns=0\n" if edited else "filters=1\n")
+    # That boot may have read the other one before; the next ones have not.
+    back = "Your own node.conf is in place and counts from the next restart on."
+    assert (back in node.screen()) is not edited
+    node.cut()
+    node.trial()
+    assert "did not stay" in node.screen()
+    assert back not in node.screen()
+
+
+def test_node_conf_that_cannot_come_back(node: UpdateNode) -> None:
+    """Each start tries it again and says so, until it is there."""
+    on_trial(node)
+    node.trial()
+    node.write("boot/node.conf", "filters=1\n")
+    assert node.restarted(node.run("node-update", "rollback", "--node-conf")).version == "1.0.0"
+    program(
+        node.tools / "sync",
+        'case "$*" in *boot/node.conf*) exit 1 ;; esac; exec /usr/bin/sync "$@"',
+    )
+    for _ in range(2):
+        assert node.cut().version == "2.0.0"
+        node.trial()
+        assert "Version 1.0.0 did not stay" in node.screen()
+        assert "node.conf is still the one from before the update; yours is" in node.screen()
+        assert "put-back=1\n" in node.read("var/lib/cairn/update/trial")
+        assert node.read("boot/node.conf").startswith("hostname=attic\n")
+    (node.tools / "sync").unlink()
+    assert node.cut().version == "2.0.0"
+    node.trial()
+    assert "Your own node.conf is in place" in node.screen()
+    assert node.read("boot/node.conf") == "filters=1\n"
+    assert not (node.path / "var/lib/cairn/update/trial").exists()
+    assert node.read("var/lib/cairn/update/failed") == ""
 
 
 def test_node_conf_that_an_earlier_rollback_replaced(node: UpdateNode) -> None:

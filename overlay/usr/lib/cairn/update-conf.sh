@@ -152,31 +152,37 @@ update_conf_put_back() {
 
 # update_conf_return: what is noted in trial does not stay, so the node.conf that was replaced for
 # it comes back, unless the owner has written another one meanwhile. The copy stays. Fails if the
-# boot partition cannot be written.
+# boot partition cannot be written. Sets conf_said to what that means for the owner, "" for nothing:
+# this boot may have read the older file already.
 update_conf_return() {
+	conf_said=""
 	[ "$(update_value "$update_state/trial" put-back)" = 1 ] &&
 		[ -f "$update_state/node.conf" ] && [ -f "$update_state/node.conf.replaced" ] &&
 		update_conf_is_back || return 0
+	conf_said="The boot partition cannot be written, so node.conf is still the one from before"
+	conf_said="$conf_said the update; yours is /var/lib/cairn/update/node.conf.replaced. The disk"
+	conf_said="$conf_said probably fails: replace it."
 	fat_begin "$root" || return 1
 	conf_ended=0
 	fat_put "$root/boot/node.conf" <"$update_state/node.conf.replaced" || conf_ended=1
 	fat_end "$root" || :
-	return $conf_ended
+	[ $conf_ended = 0 ] || return 1
+	conf_said="Your own node.conf is in place and counts from the next restart on."
+}
+
+# update_conf_over: the same at the end of what is noted, of which nothing is left then; but the
+# note stays, for the next start, if the file could not come back.
+update_conf_over() {
+	! update_conf_return || rm -f "$update_state/trial" "$update_state/reason" || :
 }
 
 # update_conf_interrupted: the rollback to version has ended when no more was done than that
 update_conf_interrupted() {
 	# It may have been armed already; a Raspberry Pi does not try it at just any restart.
 	slots set-primary "$(slots get-current)" || :
-	set -- "The rollback to version $version was interrupted before its restart."
-	if update_conf_return; then
-		rm -f "$update_state/trial"
-		set -- "$@" "Your own node.conf is in place and counts from the next restart on; begin the"
-		set -- "$@" "rollback again."
-	else
-		set -- "$@" "The boot partition cannot be written, so node.conf is still the one from before"
-		set -- "$@" "the update; yours is /var/lib/cairn/update/node.conf.replaced. The disk probably"
-		set -- "$@" "fails: replace it."
-	fi
+	update_conf_over
+	set -- "The rollback to version $version was interrupted before its restart." \
+		${conf_said:+"$conf_said"}
+	[ -e "$update_state/trial" ] || set -- "$@" "Begin the rollback again."
 	update_say "$@"
 }

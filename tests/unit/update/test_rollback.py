@@ -516,6 +516,37 @@ def test_node_conf_that_cannot_come_back(node: UpdateNode) -> None:
     assert node.read("var/lib/cairn/update/failed") == ""
 
 
+@pytest.mark.parametrize("by_itself", [False, True])
+def test_node_conf_comes_back_before_an_installation(node: UpdateNode, by_itself: bool) -> None:
+    """The rollback that it was replaced for is never tried, and its note is overwritten."""
+
+    def installed(status: int) -> str:
+        if not by_itself:
+            return install(node, "--no-reboot", node.file(node.bundle("3.0.0")), status=status)
+        node.file(node.bundle("3.0.0"), "served")
+        records(node, "auto")
+        return node.run("cairn-update", "--window", status=status)
+
+    on_trial(node)
+    node.trial()
+    node.write("boot/node.conf", "filters=1\n")
+    node.run("node-update", "rollback", "--node-conf", "--no-reboot")
+    noted = node.read("var/lib/cairn/update/trial")
+    assert "put-back=1\n" in noted
+    program(
+        node.tools / "sync",
+        'case "$*" in *boot/node.conf*) exit 1 ;; esac; exec /usr/bin/sync "$@"',
+    )
+    said = installed(1)
+    assert "your node.conf, which a rollback has replaced, cannot come back" in said
+    assert node.read("var/lib/cairn/update/trial") == noted
+    assert node.read("boot/node.conf").startswith("hostname=attic\n")
+    (node.tools / "sync").unlink()
+    assert "Your own node.conf is in place" in installed(0)
+    assert node.read("boot/node.conf") == "filters=1\n"
+    assert "version=3.0.0\n" in node.read("var/lib/cairn/update/trial")
+
+
 def test_node_conf_that_an_earlier_rollback_replaced(node: UpdateNode) -> None:
     """It is for another version: a trial that it was not replaced for does not bring it back."""
     on_trial(node)

@@ -222,6 +222,13 @@ update_install() {
 	trap '' HUP INT PIPE
 	trap : TERM
 	rm -f "$root/run/cairn/update.why" "$root/run/cairn/update.done" "$root/run/cairn/update.begun"
+	# What a rollback has noted, and was never tried, is overwritten from here on.
+	update_conf_return || {
+		why="the boot partition cannot be written, so your node.conf, which a rollback has replaced,"
+		why="$why cannot come back; it is /var/lib/cairn/update/node.conf.replaced"
+		return 1
+	}
+	[ -z "$conf_said" ] || echo "$conf_said" || :
 	# For the version that runs now, should the next one need other lines.
 	update_conf_next
 	if ! printf 'phase=writing\n' | update_lasting trial && [ -n "${3:-}" ]; then

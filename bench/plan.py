@@ -203,6 +203,12 @@ CANDIDATES = [
         (*BIP30, "--with", "verify-fetch"),
         LEVELDB,
     ),
+    Variant(
+        "give-back",
+        "scans of LevelDB give back pages",
+        (*BIP30, "--with", "scans-give-back"),
+        LEVELDB,
+    ),
     Variant("not-wiped", "streams not wiped", (*BIP30, "--with", "streams-not-wiped"), LEVELDB),
     Variant("cached-hashes", "hashes of coins kept", (*BIP30, "--with", "cached-hashes"), LEVELDB),
     Variant("x86-64-v3", "instructions of x86-64-v3", (*BIP30, "--with", "x86-64-v3"), LEVELDB),

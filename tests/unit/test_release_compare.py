@@ -33,6 +33,8 @@ def image(tmp_path: Path, name: str, files: dict[str, str], root: dict[str, str]
             path = work / folder / file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
+        # folders, too, as post-image.sh does
+        for path in (work / folder).rglob("*"):
             os.utime(path, (1_700_000_000, 1_700_000_000))
     (work / "input").mkdir()
     erofs = ["mkfs.erofs", "-T0", "-U", "6f1d2c1e-0ca1-4b0e-9a67-c0ffee000001"]

@@ -11,7 +11,7 @@ import pytest
 
 from lab.paths import ROOT
 from tests.shared.update_node import LIBRARY, UpdateNode
-from tests.unit.update.steps import plug
+from tests.unit.update.steps import install, plug
 
 
 def test_stick(node: UpdateNode) -> None:
@@ -62,6 +62,14 @@ def test_stick_with_the_version_that_runs(pi: UpdateNode, report: str, quiet: bo
     assert pi.screen().startswith(report if quiet else words)
     pi.write("run/cairn/update.report", "Version 3.0.0 is there (1.0.0 runs).\n")
     assert (pi.run("cairn-update", "--stick") == "") != quiet, "once in a boot"
+
+
+def test_stick_with_the_version_that_runs_beside_another(pi: UpdateNode) -> None:
+    """What is tried at the next restart stays on the screen, and what is being written."""
+    plug(pi, "1.0.0")
+    install(pi, "--no-reboot", pi.file(pi.bundle("2.0.0")))
+    assert pi.run("cairn-update", "--stick") == ""
+    assert pi.screen().startswith("Version 2.0.0 is installed and is tried at the next restart")
 
 
 def test_stick_whose_version_did_not_stay(node: UpdateNode) -> None:

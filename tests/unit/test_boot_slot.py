@@ -281,7 +281,7 @@ def test_strange_overlays(node: UpdateNode, what: str) -> None:
 def test_full_boot_partition(node: UpdateNode) -> None:
     """Said in KiB, before anything is written."""
     program(node.tools / "df", "echo head; echo x 262144 262044 100 99% /boot")
-    assert "has 100 KiB left" in files(node, node.bundle("2.0.0"))
+    assert "has 100 KiB for it" in files(node, node.bundle("2.0.0"))
     assert not (node.boot_folder / "slot-b").exists()
     assert node.cut().version == "1.0.0"
 

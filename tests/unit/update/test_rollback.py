@@ -227,7 +227,7 @@ def test_node_conf_of_before_is_less_private(pi: UpdateNode) -> None:
     pi.write("boot/node.conf", "tor=only\nhostname=attic\n")
     pi.write("run/cairn/node-conf.records", "network on\ntor only\nprivate tor toronly\nlock 1\n")
     said = pi.run("node-update", "rollback", "--node-conf", "--no-reboot", status=1)
-    assert "less private: it lacks what the present one has in these lines: tor toronly." in said
+    assert "or had at the last start, in these lines: tor toronly. Nothing was changed" in said
     # What is remembered counts where the present file says nothing; what cannot be read is no "no".
     pi.write("boot/node.conf", "hostname=attic\n# mine\n")
     pi.write("run/cairn/node-conf.records", "network off\n")
@@ -380,8 +380,16 @@ def test_node_conf_of_before_and_what_is_done_once(pi: UpdateNode, awk: str) -> 
         ("natpmp=1", "natpmp=0", "in these lines: natpmp."),
         ("whitebind=noban@0.0.0.0:8444", "whitebind=0.0.0.0:8444", "in these lines: whitebind."),
         (URL_LINE, "filters=1", f"by these lines: {URL_LINE}."),
-        (f"{URL_LINE}\nupdate=auto", f"{URL_LINE}\nupdate=off", f"by these lines: {URL_LINE}."),
+        (
+            f"{URL_LINE}\nupdate=auto",
+            f"{URL_LINE}\nupdate=off",
+            f"by these lines: {URL_LINE}, update=auto.",
+        ),
+        (f"sshkey={KEY}me pin=0", "filters=1", "me pin=0."),
+        (f"{URL_LINE}\nupdate=auto", f"{URL_LINE}\nupdate=notify", "by these lines: update=auto."),
         # no more than the present one
+        (f"{URL_LINE}\nupdate=auto", f"{URL_LINE}\nupdate=auto", ""),
+        ("filters=1", "rpcwhitelistdefault=0", ""),
         (f"{URL_LINE}\nupdate=off", "filters=1", ""),
         (f"sshkey={KEY}me", f"sshkey={KEY}I\nsshkey={OTHER}you", ""),
         ("tor=1\nlisten=1\nrest=0", "filters=1", ""),
@@ -463,6 +471,7 @@ def test_kept_node_conf_that_cannot_be_understood(pi: UpdateNode) -> None:
     pi.write("var/lib/cairn/update/node.conf", "hostname=attic\nkey-of-1.0=1\n")
     pi.write("boot/node.conf", "filters=1\n")
     said = pi.run("node-update", "rollback", "--node-conf", "--no-reboot", status=1)
+    assert "cannot use a line (line 2) of the kept node.conf" in said
     assert "cannot be told" in said
     assert pi.read("boot/node.conf") == "filters=1\n"
 
@@ -545,6 +554,24 @@ def test_node_conf_comes_back_before_an_installation(node: UpdateNode, by_itself
     assert "Your own node.conf is in place" in installed(0)
     assert node.read("boot/node.conf") == "filters=1\n"
     assert "version=3.0.0\n" in node.read("var/lib/cairn/update/trial")
+
+
+def test_installation_that_fails_after_a_prepared_rollback(node: UpdateNode) -> None:
+    """The rollback's restart is taken back before its node.conf, and the sentence says so."""
+    on_trial(node)
+    node.trial()
+    node.write("boot/node.conf", "filters=1\n")
+    node.run("node-update", "rollback", "--node-conf", "--no-reboot")
+    program(node.tools / "mv", 'case "$*" in */node.conf) exit 1 ;; esac; exec /usr/bin/mv "$@"')
+    bundle = node.bundle("3.0.0")
+    install(node, node.file(bundle), status=1)
+    assert node.slots("get-primary") == "b", "2.0.0, which node.conf is for, comes next"
+    (node.tools / "mv").unlink()
+    (bundle / "signed").unlink()
+    said = install(node, node.file(bundle), status=1)
+    assert "The rollback that was prepared is taken back. Your own node.conf is in place" in said
+    assert "Nothing has changed" not in said
+    assert node.read("boot/node.conf") == "filters=1\n"
 
 
 def test_node_conf_that_an_earlier_rollback_replaced(node: UpdateNode) -> None:

@@ -24,7 +24,7 @@ slot_room() {
 	[ ! -d "$root/boot/slot-$1" ] ||
 		room=$((${room:-0} + $(du -sk "$root/boot/slot-$1" | cut -f1)))
 	[ "${room:-0}" -gt $need ] ||
-		echo "the boot partition has ${room:-0} KiB left and $need KiB are needed; remove files of" \
+		echo "the boot partition has ${room:-0} KiB for it and $need KiB are needed; remove files of" \
 			"your own from it"
 }
 

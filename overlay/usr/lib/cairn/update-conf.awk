@@ -90,7 +90,9 @@ function check_private(    i, n, words, name, kept, present, told, lacks) {
 	}
 	for (i = 1; i <= count[1]; i++) {
 		name = name_of[1, i]
-		if (name !~ /^rpcwhitelist/ || (name in told) || ((2, line_of[1, i]) in has)) continue
+		# Without rpcwhitelistdefault=0 fewer are let in.
+		if (name !~ /^rpcwhitelist/ || line_of[1, i] == "rpcwhitelistdefault=0") continue
+		if ((name in told) || ((2, line_of[1, i]) in has)) continue
 		lacks = lacks " " name
 		told[name] = 1
 	}
@@ -103,10 +105,14 @@ function check_open(    i, name, line, opens) {
 		line = line_of[2, i]
 		if (!(name in opening) || ((1, bare(line)) in has) || follows(name, line)) continue
 		# switched off; rpcwhitelistdefault=0 lets more users in
-		if ((line ~ /=0$/ || line ~ /^no/) && name != "rpcwhitelistdefault") continue
+		if ((line ~ /^[a-z0-9]+=0$/ || line ~ /^no[a-z0-9]+=1$/) && name != "rpcwhitelistdefault")
+			continue
 		opens = opens ", " shown(name, line)
 	}
 	if (asked(2) != "" && asked(2) != asked(1)) opens = opens ", updateurl=" asked(2)
+	# The version that is gone back from would come again by itself.
+	if (asked(2) != "" && record[2, "update"] == "auto" && record[1, "update"] != "auto")
+		opens = opens ", update=auto"
 	if (opens != "") print "opens " substr(opens, 3)
 }
 # Without prune= the rule of node-tune decides, and never for fewer than 550 MiB; but once all

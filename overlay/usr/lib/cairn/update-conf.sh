@@ -50,8 +50,8 @@ update_conf_is_back() {
 # kept one does not; conf_opens to lines of the kept one that let somebody in; and if it keeps fewer
 # blocks, conf_keeps and conf_needs. Fails with a sentence in why if that cannot be told.
 update_conf_judge() {
-	why="it cannot be told whether the kept node.conf keeps the node as private as the present one;"
-	why="$why nothing was changed"
+	conf_untold="it cannot be told whether the kept node.conf keeps the node as private as the present"
+	conf_untold="$conf_untold one; nothing was changed" why=$conf_untold
 	conf_work=$(mktemp -d) || return 1
 	conf_ended=0
 	update_conf_compare || conf_ended=1
@@ -67,7 +67,15 @@ update_conf_compare() {
 	update_conf_kept >"$conf_work/kept" || return 1
 	# The parser has variables of its own.
 	(node_conf_parse "$conf_work/root" "$conf_work/kept" "$conf_work/was") || return 1
-	grep -qx "good 1" "$conf_work/was/records" || return 1
+	grep -qx "good 1" "$conf_work/was/records" || {
+		conf_line=$(sed -n 's/^rejected node\.conf \(line [0-9]*\):.*/ (\1)/p' \
+			"$conf_work/was/records" | head -n 1)
+		[ -z "$conf_line" ] || {
+			why="this version cannot use a line$conf_line of the kept node.conf,"
+			why="$why /var/lib/cairn/update/node.conf, so $conf_untold"
+		}
+		return 1
+	}
 	! grep -Eq '^(once|erase) ' "$conf_work/was/records" || return 1
 	conf_wants=$(update_record private) || return 1
 	if remembered_private "$root/var/lib/cairn/private"; then
@@ -114,9 +122,10 @@ update_conf_put_back() {
 	# It has been done already, and the one that was replaced then must not be lost.
 	! update_conf_is_back || return 0
 	update_conf_judge || return 1
-	why="the kept node.conf would make the node less private: it lacks what the present one has in"
-	why="$why these lines: $conf_lacks. Nothing was changed; go back without --node-conf, or put a #"
-	why="$why in front of the lines that the older version does not know"
+	why="the kept node.conf would make the node less private: it lacks what the present one has, or"
+	why="$why had at the last start, in these lines: $conf_lacks. Nothing was changed; go back without"
+	why="$why --node-conf, or put a # in front of the lines that the older version does not know (what"
+	why="$why you have taken out counts until a restart)"
 	[ -z "$conf_lacks" ] || return 1
 	why="the kept node.conf would let in, or ask, whom the present one does not, by these lines:"
 	why="$why $conf_opens. Nothing was changed; go back without --node-conf, or put a # in front of"

@@ -179,7 +179,8 @@ update_devices() {
 # the owner could have gone back to (kept, its number). other, armed and version are those of
 # update_install.
 update_take_back() {
-	unchanged="Nothing has changed."
+	unchanged=${conf_said:+"The rollback that was prepared is taken back. $conf_said"}
+	unchanged=${unchanged:-"Nothing has changed."}
 	if [ -n "$kept" ] && ! slots was-good "$other"; then
 		unchanged="The version that runs is as it was; version $kept, which was kept to go back to,"
 		unchanged="$unchanged is gone."
@@ -210,7 +211,7 @@ update_lock() {
 # means; busy is 1 if another one has the screen. Neither Ctrl-C nor a connection that ends stops
 # it; SIGTERM ends RAUC, and this in order.
 update_install() {
-	unchanged="Nothing has changed." busy=""
+	unchanged="Nothing has changed." busy="" conf_said=""
 	why=$(update_not_now)
 	[ -z "$why" ] || return 1
 	proxy=""
@@ -222,7 +223,11 @@ update_install() {
 	trap '' HUP INT PIPE
 	trap : TERM
 	rm -f "$root/run/cairn/update.why" "$root/run/cairn/update.done" "$root/run/cairn/update.begun"
-	# What a rollback has noted, and was never tried, is overwritten from here on.
+	# What a rollback has noted, and was never tried, is overwritten from here on: first its restart,
+	# as the older version must not start with the newer one's file.
+	why="the boot partition cannot be written, so the rollback that was prepared stays as it is"
+	[ "$(update_value "$update_state/trial" put-back)" != 1 ] ||
+		slots set-primary "$(slots get-current)" || return 1
 	update_conf_return || {
 		why="the boot partition cannot be written, so your node.conf, which a rollback has replaced,"
 		why="$why cannot come back; it is /var/lib/cairn/update/node.conf.replaced"

@@ -466,14 +466,9 @@ def test_node_conf_of_before_keeps_fewer_blocks(
 
 def test_kept_node_conf_that_cannot_be_understood(pi: UpdateNode) -> None:
     """The older version may know its line, which may then do anything."""
-    on_trial(pi)
-    pi.trial()
-    pi.write("var/lib/cairn/update/node.conf", "hostname=attic\nkey-of-1.0=1\n")
-    pi.write("boot/node.conf", "filters=1\n")
-    said = pi.run("node-update", "rollback", "--node-conf", "--no-reboot", status=1)
+    said = rollback_to(pi, "hostname=attic\nkey-of-1.0=1\n", "filters=1\n", 1)
     assert "cannot use a line (line 2) of the kept node.conf" in said
     assert "cannot be told" in said
-    assert pi.read("boot/node.conf") == "filters=1\n"
 
 
 @pytest.mark.parametrize("edited", [False, True])
@@ -499,16 +494,21 @@ def test_node_conf_comes_back(node: UpdateNode, edited: bool) -> None:
     assert back not in node.screen()
 
 
+def conf_cannot_be_synced(node: UpdateNode) -> None:
+    """The boot partition fails where node.conf is written; until tools/sync is removed."""
+    program(
+        node.tools / "sync",
+        'case "$*" in *boot/node.conf*) exit 1 ;; esac; exec /usr/bin/sync "$@"',
+    )
+
+
 def test_node_conf_that_cannot_come_back(node: UpdateNode) -> None:
     """Each start tries it again and says so, until it is there."""
     on_trial(node)
     node.trial()
     node.write("boot/node.conf", "filters=1\n")
     assert node.restarted(node.run("node-update", "rollback", "--node-conf")).version == "1.0.0"
-    program(
-        node.tools / "sync",
-        'case "$*" in *boot/node.conf*) exit 1 ;; esac; exec /usr/bin/sync "$@"',
-    )
+    conf_cannot_be_synced(node)
     for _ in range(2):
         assert node.cut().version == "2.0.0"
         node.trial()
@@ -536,16 +536,10 @@ def test_node_conf_comes_back_before_an_installation(node: UpdateNode, by_itself
         records(node, "auto")
         return node.run("cairn-update", "--window", status=status)
 
-    on_trial(node)
-    node.trial()
-    node.write("boot/node.conf", "filters=1\n")
-    node.run("node-update", "rollback", "--node-conf", "--no-reboot")
+    rollback_to(node, "hostname=attic\n", "filters=1\n")
     noted = node.read("var/lib/cairn/update/trial")
     assert "put-back=1\n" in noted
-    program(
-        node.tools / "sync",
-        'case "$*" in *boot/node.conf*) exit 1 ;; esac; exec /usr/bin/sync "$@"',
-    )
+    conf_cannot_be_synced(node)
     said = installed(1)
     assert "your node.conf, which a rollback has replaced, cannot come back" in said
     assert node.read("var/lib/cairn/update/trial") == noted
@@ -558,10 +552,7 @@ def test_node_conf_comes_back_before_an_installation(node: UpdateNode, by_itself
 
 def test_installation_that_fails_after_a_prepared_rollback(node: UpdateNode) -> None:
     """The rollback's restart is taken back before its node.conf, and the sentence says so."""
-    on_trial(node)
-    node.trial()
-    node.write("boot/node.conf", "filters=1\n")
-    node.run("node-update", "rollback", "--node-conf", "--no-reboot")
+    rollback_to(node, "hostname=attic\n", "filters=1\n")
     program(node.tools / "mv", 'case "$*" in */node.conf) exit 1 ;; esac; exec /usr/bin/mv "$@"')
     bundle = node.bundle("3.0.0")
     install(node, node.file(bundle), status=1)

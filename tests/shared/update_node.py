@@ -236,14 +236,15 @@ class UpdateNode:
             f"options root=PARTLABEL=root-{slot} {CMDLINE}\n",
         )
 
-    def never_good(self) -> None:
-        """Boots slot a as a new card has it: it has not been found good yet."""
+    def never_good(self, *, boot: bool = True) -> None:
+        """Slot a as a new card has it, booted: it has not been found good yet."""
         if self.board == "rpi5":
             (self.boot_folder / "slot-a/good").unlink()
         else:
             entries = self.boot_folder / "loader/entries"
             (entries / "cairn-a.conf").rename(entries / "cairn-a+3.conf")
-        self.boot()
+        if boot:
+            self.boot()
 
     @contextmanager
     def boot_not_mounted(self) -> Iterator[None]:
@@ -251,8 +252,29 @@ class UpdateNode:
         away = self.path / "boot-partition"
         self.boot_folder.rename(away)
         self.boot_folder.mkdir()
+        mounts = self.read("proc/self/mountinfo")
+        self.write("proc/self/mountinfo", mounts.splitlines()[0] + "\n")
         yield
+        self.write("proc/self/mountinfo", mounts)
         self.boot_folder.rmdir()
+        away.rename(self.boot_folder)
+
+    @contextmanager
+    def boot_of(self, other: UpdateNode) -> Iterator[None]:
+        """/boot is that of another node meanwhile, whose disk is sdz; nothing of it may change."""
+        if not (self.path / "sys/devices/sdz").exists():
+            (self.path / "sys/devices/sdz/sdz1").mkdir(parents=True)
+            (self.path / "sys/dev/block/8:1").symlink_to(self.path / "sys/devices/sdz/sdz1")
+        away = self.path / "boot-partition"
+        self.boot_folder.rename(away)
+        self.boot_folder.symlink_to(other.boot_folder)
+        mounts = self.read("proc/self/mountinfo")
+        self.write("proc/self/mountinfo", mounts.replace("179:1 / /boot", "8:1 / /boot"))
+        before = times(other.boot_folder)
+        yield
+        assert times(other.boot_folder) == before
+        self.write("proc/self/mountinfo", mounts)
+        self.boot_folder.unlink()
         away.rename(self.boot_folder)
 
     # -- power ---------------------------------------------------------------------------
@@ -377,6 +399,11 @@ class UpdateNode:
         for name in COUNTED:
             (self.tools / name).unlink()
         return len(self.read("count"))
+
+
+def times(folder: Path) -> dict[Path, int]:
+    """All that is in a folder, and when it was changed, in ns."""
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
 
 
 def version_of(text: str, lines: int) -> str:

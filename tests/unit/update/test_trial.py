@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.shared.commands import program
-from tests.shared.update_node import UpdateNode
+from tests.shared.update_node import UpdateNode, times
 from tests.unit.update.steps import SHELLS, begun, install, on_trial
 
 
@@ -295,48 +295,110 @@ def test_screen_that_cannot_be_written(node: UpdateNode) -> None:
     assert node.restarted(node.trial()).version == "1.0.0"
 
 
-@pytest.mark.parametrize("part", ["version", "boot", "files"])
+@pytest.mark.parametrize("part", ["version", "files"])
 def test_system_of_two_disks(node: UpdateNode, part: str) -> None:
     """The card of another node is plugged in, whose partitions have the same names."""
     on_trial(node)
     if part == "version":
         node.write("usr/lib/os-release", f"IMAGE_VERSION=1.9.0\nVARIANT_ID={node.board}\n")
-    elif part == "files":
+    else:
         text = node.read("boot/slot-b/release")
         node.write("boot/slot-b/release", text.replace("version=2.0.0", "version=1.9.0"))
-    else:
-        boot_of_another_disk(node)
     said = node.trial()
     assert "another node's" in said
     assert node.restarted(said).version == "1.0.0"
 
 
-def boot_of_another_disk(node: UpdateNode) -> None:
-    """Until the next boot, /boot is a partition of disk sdz."""
-    (node.path / "sys/devices/sdz/sdz1").mkdir(parents=True)
-    (node.path / "sys/dev/block/8:1").symlink_to(node.path / "sys/devices/sdz/sdz1")
-    text = node.read("proc/self/mountinfo")
-    node.write("proc/self/mountinfo", text.replace("179:1 / /boot", "8:1 / /boot"))
+@pytest.fixture(params=["flashed", "one slot", "same slot", "on trial"])
+def other(request: pytest.FixtureRequest, node: UpdateNode, tmp_path: Path) -> UpdateNode:
+    """Another node of the board, whose disk is plugged in, too."""
+    there = UpdateNode(tmp_path / "other", node.board)
+    if request.param == "flashed":
+        there.never_good(boot=False)
+    elif request.param != "one slot":
+        on_trial(there)
+        if request.param == "same slot":
+            there.trial()
+    return there
 
 
-@pytest.mark.parametrize("part", ["version", "boot"])
-def test_boot_partition_of_another_node(node: UpdateNode, part: str) -> None:
+def test_trial_with_the_boot_partition_of_another_node(node: UpdateNode, other: UpdateNode) -> None:
+    """The loader's word is enough to know that it is a trial, and a bad one."""
+    on_trial(node)
+    with node.boot_of(other):
+        said = node.trial()
+    falls_back(node, said, "the boot partition and the root file system are not on one disk")
+
+
+ALONE = (
+    "The boot partition is left alone: the boot partition and the root file system are not on one"
+    " disk; unplug a disk that was another node's, and restart.\n"
+)
+
+
+@pytest.mark.parametrize("slot", ["a", "b"])
+def test_boot_partition_of_another_node(node: UpdateNode, other: UpdateNode, slot: str) -> None:
     """Without a trial it is said, and nothing is written; without that disk, all goes on."""
     on_trial(node)
+    if slot == "b":
+        node.trial()
+        third = node.file(node.bundle("3.0.0"))
+        assert node.restarted(install(node, third)).slot == "a"
+    assert node.cut().slot == slot
+    state = node.path / "var/lib/cairn/update"
+    before = times(state)
+    with node.boot_of(other):
+        assert "reboot" not in node.trial().splitlines()
+        assert node.screen() == ALONE
+        for words in ("set-state", {"a": "b", "b": "a"}[slot], "bad"), ("set-primary", slot):
+            assert "was left as it is" in node.slots(*words, status=1)
+        for words in (["status"], ["rollback"], ["install", node.file(node.bundle("4.0.0"))]):
+            said = node.run("node-update", *words, status=None)
+            assert "is not on the disk of the root file system; unplug" in said, words
+        assert times(state) == before
     node.cut()
-    if part == "boot":
-        boot_of_another_disk(node)
-    else:
-        node.write("usr/lib/os-release", f"IMAGE_VERSION=1.9.0\nVARIANT_ID={node.board}\n")
-    places = [node.boot_folder, node.path / "var/lib/cairn/update"]
-    files = {path: path.stat().st_mtime_ns for place in places for path in place.rglob("*")}
     node.trial()
-    assert node.screen().startswith("The boot partition is left alone: the ")
-    assert node.screen().endswith("; unplug a disk that was another node's, and restart.\n")
-    assert files == {path: path.stat().st_mtime_ns for place in places for path in place.rglob("*")}
-    node.cut()
+    assert node.screen().startswith(f"Version {'2' if slot == 'a' else '3'}.0.0 did not stay")
+
+
+def test_boot_partition_of_another_node_and_no_word(pi: UpdateNode, tmp_path: Path) -> None:
+    """An EEPROM that does not say what it read: that disk is no reason to restart."""
+    there = UpdateNode(tmp_path / "other", "rpi5")
+    on_trial(pi)
+    (pi.path / "proc/device-tree/chosen/bootloader/tryboot").unlink()
+    with pi.boot_of(there):
+        assert "reboot" not in pi.trial().splitlines()
+        assert pi.screen() == ALONE
+    assert pi.cut().version == "1.0.0"
+
+
+@pytest.mark.parametrize("version", ["1.0.0", "9.0.0"])
+def test_kernel_of_another_node(tmp_path: Path, version: str) -> None:
+    """A PC started another disk's loader, and its kernel a slot here that stays no more.
+
+    It would do so at each restart.
+    """
+    node = UpdateNode(tmp_path / "node", "x86_64")
+    on_trial(node)
     node.trial()
-    assert node.screen().startswith("Version 2.0.0 did not stay")
+    node.slots("set-state", "a", "bad")
+    node.write("proc/cmdline", f"root=PARTLABEL=root-a cairn.version={version} ro\n")
+    node.write("usr/lib/os-release", "IMAGE_VERSION=1.0.0\nVARIANT_ID=x86_64\n")
+    mounts = node.read("proc/self/mountinfo")
+    node.write("proc/self/mountinfo", mounts.replace("179:3", "179:2"))
+    before = times(node.boot_folder)
+    assert "reboot" not in node.trial().splitlines()
+    assert times(node.boot_folder) == before
+    assert node.cut().version == "2.0.0"
+
+
+def test_boot_partition_without_the_slot_that_runs(node: UpdateNode) -> None:
+    """Not one that was not mounted: it is said, and nothing is written."""
+    shutil.rmtree(node.boot_folder / "slot-a")
+    before = times(node.boot_folder)
+    assert "reboot" not in node.trial().splitlines()
+    assert "has nothing of the slot that runs; unplug" in node.screen()
+    assert times(node.boot_folder) == before
 
 
 def test_unit_that_had_failed_before(node: UpdateNode) -> None:

@@ -75,6 +75,9 @@ loader_trial_boot() {
 	loader_tells && [ "$(LC_ALL=C tr -d '\000' <"$flag" | wc -c)" -gt 0 ]
 }
 
+# No: whether all EEPROMs that write the flag set it is known from their documentation only.
+loader_denies() { return 1; }
+
 loader_reboot_argument() { echo '0 tryboot'; }
 
 # SLOT CMDLINE FOLDER: cmdline.txt and config.txt of a slot, from what the bundle has for both

@@ -1,7 +1,7 @@
 # shellcheck shell=sh disable=SC2154 # root, work, tab are set by who sources it
 # What datadisk.awk decides on: disks, partitions and their labels, from sysfs and udev. Sourced by
-# cairn-datadisk, cairn-data-format, cairn-trial, cairn-update and node-update, which set root
-# (prefix of all paths); the first one sets work (its folder) and tab, too. Mounts nothing and
+# cairn-boot-slot, cairn-datadisk, cairn-data-format, cairn-trial, cairn-update and node-update,
+# which set root (prefix of all paths); cairn-datadisk sets work (its folder) and tab, too. Mounts nothing and
 # writes to no disk. What stands on a disk is anybody's text: printable ASCII is kept, no tabs.
 
 # property NAME KEY: a property that udev has of a device, "" if there is none
@@ -59,6 +59,18 @@ datadisk_is_on() {
 	path=$(readlink -f "$root/sys/dev/block/$number") || return 1
 	path=${path%/*}
 	[ "${path##*/}" = "$1" ]
+}
+
+# datadisk_boot: prints whose partition is mounted at /boot: own if it is on the disk of the root file
+# system, other, or none. It is found by its name, and another node's disk has one of that name.
+datadisk_boot() {
+	if ! awk '$5 == "/boot" { yes = 1 } END { exit !yes }' "$root/proc/self/mountinfo"; then
+		echo none
+	elif disk=$(datadisk_system_disk) && ! datadisk_is_on "$disk" /boot; then
+		echo other
+	else
+		echo own
+	fi 2>/dev/null
 }
 
 # partitions DISK: their names, one a line

@@ -13,11 +13,18 @@ data_there() {
 mixed() {
 	current=$(slots get-current) || return 0
 	running=$(update_version)
-	if [ ! -d "$root/boot/slot-$current" ]; then
+	case $(datadisk_boot) in
+	none)
 		# cairn-trial.service waits for boot.mount, which waits for the disk.
 		echo "the boot partition was not mounted"
 		return 0
-	fi
+		;;
+	other)
+		echo "the boot partition and the root file system are not on one disk;" \
+			"unplug a disk that was another node's"
+		return 0
+		;;
+	esac
 	kernel=$(tr ' ' '\n' <"$root/proc/cmdline" | sed -n 's/^cairn\.version=//p' | tail -n 1)
 	files=$(update_value "$root/boot/slot-$current/release" version)
 	for found in $kernel $files; do
@@ -27,16 +34,14 @@ mixed() {
 			return 0
 		}
 	done
-	if disk=$(datadisk_system_disk) && ! datadisk_is_on "$disk" /boot; then
-		echo "the boot partition and the root file system are not on one disk;" \
-			"unplug a disk that was another node's"
-	fi
+	[ -d "$root/boot/slot-$current" ] || echo "the boot partition has nothing of the slot that" \
+		"runs; unplug a disk that was another node's"
 }
 
 # foreign_boot: is what runs not one system, so that the boot partition that is mounted may be
 # another node's? Then it is said: what that says is not about this node, and nothing is changed.
 foreign_boot() {
-	[ -d "$root/boot/slot-$(slots get-current)" ] || return 1
+	[ "$(datadisk_boot)" != none ] || return 1
 	why=$(mixed)
 	[ -n "$why" ] || return 1
 	update_say "The boot partition is left alone: $why, and restart."

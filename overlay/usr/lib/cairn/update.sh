@@ -4,6 +4,10 @@
 # mounts bundles at /run/cairn/rauc and keeps /run/cairn/rauc.status (board/common/rauc.conf).
 update_state=$root/var/lib/cairn/update
 
+# why nothing can be done while datadisk_boot says `other`
+update_other_disk="the boot partition that is mounted is not on the disk of the root file system;"
+update_other_disk="$update_other_disk unplug a disk that was another node's, and restart"
+
 # slots COMMAND...: what the board's boot partition says of the two slots, see cairn-boot-slot
 slots() { "$here/cairn-boot-slot" ${root:+--root "$root"} "$@"; }
 
@@ -133,6 +137,8 @@ update_not_now() {
 	read -r up _ <"$root/proc/uptime"
 	if [ "${up%%.*}" -lt 600 ]; then
 		echo "the node was started less than 10 minutes ago; try again later"
+	elif [ "$(datadisk_boot)" = other ]; then
+		echo "$update_other_disk"
 	elif ! slots committed 2>/dev/null; then
 		echo "the running version is not known to be good yet, or this image has no second slot"
 	elif [ "$(${CAIRN_SYSTEMCTL:-systemctl} is-system-running 2>/dev/null)" = stopping ]; then
@@ -154,8 +160,7 @@ update_devices() {
 	why="the partitions of the two slots were not found on the system's disk"
 	disk=$(datadisk_system_disk) || return 1
 	if ! datadisk_is_on "$disk" /boot; then
-		why="the boot partition that is mounted is not on the disk of the root file system;"
-		why="$why unplug a disk that was another node's, and restart"
+		why=$update_other_disk
 		return 1
 	fi
 	mkdir -p "$root/dev/cairn"

@@ -33,11 +33,13 @@ def on_trial(node: UpdateNode) -> Started:
 
 
 @contextmanager
-def begun(node: UpdateNode, source: str) -> Iterator[subprocess.Popen[str]]:
-    """node-update install with RAUC in the middle of writing."""
-    command = ["dash", str(ROOT / "overlay/usr/bin/node-update"), "--root", str(node.path)]
+def begun(node: UpdateNode, source: str = "") -> Iterator[subprocess.Popen[str]]:
+    """node-update install, or without a source the nightly look, with RAUC in the middle of it."""
+    script = ROOT / "overlay/usr" / ("bin/node-update" if source else "lib/cairn/cairn-update")
+    words = ["install", source] if source else ["--window"]
+    (node.path / "begun").unlink(missing_ok=True)
     with subprocess.Popen(
-        [*command, "install", source],
+        ["dash", str(script), "--root", str(node.path), *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

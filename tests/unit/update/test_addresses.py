@@ -9,7 +9,7 @@ import pytest
 
 from tests.shared.commands import program
 from tests.shared.update_node import UpdateNode
-from tests.unit.update.steps import URL, install, on_trial, records
+from tests.unit.update.steps import URL, begun, install, on_trial, records
 
 
 @pytest.mark.parametrize(
@@ -287,6 +287,30 @@ def test_auto_and_a_download_that_breaks_off(pi: UpdateNode) -> None:
         assert (pi.read("dev/root.a") == "") == (night == 4)
     assert "Version 3.0.0 has failed three times and is not tried again by itself." in pi.screen()
     assert pi.cut().version == "2.0.0"
+
+
+@pytest.mark.parametrize("by_itself", [True, False])
+def test_power_cut_while_it_is_written(node: UpdateNode, *, by_itself: bool) -> None:
+    """It counts if nobody had asked for it, and is not begun a fourth time by itself."""
+    bundle = node.bundle("2.0.0")
+    (bundle / "slow").touch()
+    file = node.file(bundle, "served")
+    records(node, "auto")
+    for cut in (1, 2, 3):
+        with begun(node, "" if by_itself else file):
+            pass
+        assert node.cut().version == "1.0.0"
+        node.trial()
+        screen = node.screen()
+        assert screen.startswith("An update was interrupted while it was being written; nothing")
+        given_up = "Version 2.0.0 has failed three times and is not tried again by itself."
+        assert (given_up in screen) == (by_itself and cut == 3)
+        assert node.read("var/lib/cairn/update/failed") == (f"2.0.0 {cut}\n" if by_itself else "")
+        records(node, "auto")
+    (node.path / "begun").unlink()
+    (bundle / "slow").unlink()
+    node.run("cairn-update", "--window")
+    assert node.slots("get-primary") == ("a" if by_itself else "b")
 
 
 def test_auto_and_a_shutdown(pi: UpdateNode) -> None:

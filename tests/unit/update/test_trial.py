@@ -350,7 +350,7 @@ def test_boot_partition_of_another_node(node: UpdateNode, other: UpdateNode, slo
     with node.boot_of(other):
         assert "reboot" not in node.trial().splitlines()
         assert node.screen() == ALONE
-        for words in ("set-state", {"a": "b", "b": "a"}[slot], "bad"), ("set-primary", slot):
+        for words in (["set-state", {"a": "b", "b": "a"}[slot], "bad"], ["set-primary", slot]):
             assert "was left as it is" in node.slots(*words, status=1)
         for words in (["status"], ["rollback"], ["install", node.file(node.bundle("4.0.0"))]):
             said = node.run("node-update", *words, status=None)

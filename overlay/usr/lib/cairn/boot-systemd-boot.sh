@@ -124,8 +124,8 @@ loader_bad() {
 # Did the loader start a trial?
 loader_trial_boot() { tr ' ' '\n' <"$root/proc/cmdline" | grep -qx cairn.trial; }
 
-# Does its word say that no trial runs, whatever /boot says? The kernel of another disk may have been
-# started, with the root file system of a slot here that is none of the good ones.
+# Does its word say that no trial runs, whatever /boot says? The kernel of another disk may have
+# been started, with the root file system of a slot here that is none of the good ones.
 loader_denies() { ! loader_trial_boot; }
 
 # Would it tell? Each entry with one try has the word.

@@ -1,8 +1,9 @@
 # shellcheck shell=sh disable=SC2154 # root, work, tab are set by who sources it
 # What datadisk.awk decides on: disks, partitions and their labels, from sysfs and udev. Sourced by
 # cairn-boot-slot, cairn-datadisk, cairn-data-format, cairn-trial, cairn-update and node-update,
-# which set root (prefix of all paths); cairn-datadisk sets work (its folder) and tab, too. Mounts nothing and
-# writes to no disk. What stands on a disk is anybody's text: printable ASCII is kept, no tabs.
+# which set root (prefix of all paths); cairn-datadisk sets work (its folder) and tab, too. Mounts
+# nothing and writes to no disk. What stands on a disk is anybody's text: printable ASCII is kept,
+# no tabs.
 
 # property NAME KEY: a property that udev has of a device, "" if there is none
 property() {
@@ -61,8 +62,9 @@ datadisk_is_on() {
 	[ "${path##*/}" = "$1" ]
 }
 
-# datadisk_boot: prints whose partition is mounted at /boot: own if it is on the disk of the root file
-# system, other, or none. It is found by its name, and another node's disk has one of that name.
+# datadisk_boot: prints whose partition is mounted at /boot: own if it is on the disk of the root
+# file system, other, or none. It is found by its name, and another node's disk has one of the
+# same.
 datadisk_boot() {
 	if ! awk '$5 == "/boot" { yes = 1 } END { exit !yes }' "$root/proc/self/mountinfo"; then
 		echo none

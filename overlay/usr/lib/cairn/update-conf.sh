@@ -58,6 +58,10 @@ update_conf_judge() {
 	rm -r "$conf_work" || :
 	return $conf_ended
 }
+# update_conf_line RECORDS: prints " (line N)", the first one that was rejected, or nothing
+update_conf_line() {
+	sed -n 's/^rejected node\.conf \(line [0-9]*\):.*/ (\1)/p' "$1" | head -n 1
+}
 update_conf_compare() {
 	mkdir -p "$conf_work/root/var/lib/cairn" "$conf_work/was" "$conf_work/is" || return 1
 	# Some lines are good on a node only that keeps all blocks.
@@ -68,8 +72,7 @@ update_conf_compare() {
 	# The parser has variables of its own.
 	(node_conf_parse "$conf_work/root" "$conf_work/kept" "$conf_work/was") || return 1
 	grep -qx "good 1" "$conf_work/was/records" || {
-		conf_line=$(sed -n 's/^rejected node\.conf \(line [0-9]*\):.*/ (\1)/p' \
-			"$conf_work/was/records" | head -n 1)
+		conf_line=$(update_conf_line "$conf_work/was/records")
 		[ -z "$conf_line" ] || {
 			why="this version cannot use a line$conf_line of the kept node.conf,"
 			why="$why /var/lib/cairn/update/node.conf, so $conf_untold"
@@ -89,8 +92,7 @@ update_conf_compare() {
 		grep -qx "absent 1" "$conf_work/is/records" &&
 			! grep -Eq '^(rejected|unread) ' "$conf_work/is/records"
 	} || {
-		conf_line=$(sed -n 's/^rejected node\.conf \(line [0-9]*\):.*/ (\1)/p' \
-			"$conf_work/is/records" | head -n 1)
+		conf_line=$(update_conf_line "$conf_work/is/records")
 		why="the present node.conf cannot be understood as a whole$conf_line, so it is not known how"
 		why="$why private it means the node to be; correct it, or go back without --node-conf;"
 		why="$why nothing was changed"

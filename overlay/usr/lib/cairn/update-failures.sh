@@ -9,14 +9,23 @@ update_failures() {
 	echo "$failures"
 }
 
-# update_count_failure VERSION: its trial has failed once more, or its installation by itself
+# update_failures_without VERSION: prints what is noted of the other versions
+update_failures_without() {
+	[ ! -f "$update_state/failed" ] ||
+		awk -v version="$1" '$1 "" != version ""' "$update_state/failed"
+}
+
+# update_count_failure VERSION: its trial has failed once more, or its installation by itself. Sets
+# given_up to a sentence if that was the last time, else to nothing.
 update_count_failure() {
-	failures=$(update_failures "$1")
+	failures=$(($(update_failures "$1") + 1))
 	{
-		[ ! -f "$update_state/failed" ] ||
-			awk -v version="$1" '$1 "" != version ""' "$update_state/failed" | tail -n 20
-		echo "$1 $((failures + 1))"
+		update_failures_without "$1" | tail -n 20
+		echo "$1 $failures"
 	} | update_lasting failed || :
+	given_up=""
+	[ "$failures" -lt 3 ] ||
+		given_up="Version $1 has failed three times and is not tried again by itself."
 }
 
 # update_failed_by_itself: an installation that nobody asked for now has failed. If RAUC had begun
@@ -27,8 +36,7 @@ update_failed_by_itself() {
 	[ -n "$begun" ] || return 0
 	[ "$(${CAIRN_SYSTEMCTL:-systemctl} is-system-running 2>/dev/null)" != stopping ] || return 0
 	update_count_failure "$begun"
-	[ "$(update_failures "$begun")" -lt 3 ] ||
-		unchanged="$unchanged Version $begun has failed three times and is not tried again by itself."
+	unchanged="$unchanged${given_up:+" $given_up"}"
 }
 
 # update_not_noted: a trial that nobody asked for now cannot be noted, so nobody would know that it

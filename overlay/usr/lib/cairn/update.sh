@@ -241,7 +241,8 @@ update_install() {
 	[ -z "$conf_said" ] || echo "$conf_said" || :
 	# For the version that runs now, should the next one need other lines.
 	update_conf_next
-	if ! printf 'phase=writing\n' | update_lasting trial && [ -n "${3:-}" ]; then
+	if ! printf 'phase=writing\n%s' "${3:+"by-itself=1
+"}" | update_lasting trial && [ -n "${3:-}" ]; then
 		why="the data partition cannot be written, so a failure would not be remembered"
 		return 1
 	fi

@@ -36,12 +36,13 @@ CONTROLS = {
     "overwrite": 'fat_put() { cat >"$1" && sync "$1" "${1%/*}"; }\n',
     "unsynced": "sync() { :; }\n",
 }
-SCRIPTS = {
-    "usr/lib/cairn/datadisk-facts.sh": """# shellcheck shell=sh
+#: What is appended to datadisk-facts.sh
+FACTS = """
 datadisk_system_disk() { echo vda; }
 datadisk_find() { cat "/parts/$2"; }
 datadisk_is_on() { :; }
-""",
+"""
+SCRIPTS = {
     "usr/bin/systemctl": r"""#!/bin/sh
 case $1 in
 is-system-running) echo running ;;
@@ -162,8 +163,9 @@ class Guest:
             (tree / name).unlink(missing_ok=True)
             (tree / name).write_text(text)
             (tree / name).chmod(0o755)
-        with (tree / "usr/lib/cairn/fat.sh").open("a") as script:
-            script.write(control)
+        for name, text in (("fat.sh", control), ("datadisk-facts.sh", FACTS)):
+            with (tree / "usr/lib/cairn" / name).open("a") as script:
+                script.write(text)
         for name in ("cairn-trial", "cairn-boot-slot"):
             (tree / "usr/bin" / name).symlink_to(f"../lib/cairn/{name}")
         shutil.copytree(ROOT / "overlay/usr/share/cairn", tree / "usr/share/cairn")

@@ -171,6 +171,8 @@ class Node:
     """argument of the restart that was asked for, which a power cut forgets"""
     damaged: dict[str, str] = field(default_factory=dict)
     """files of the boot partition that could not be read at the last boot"""
+    line: str = ""
+    """the kernel's command line of the last boot"""
 
     def _unpack(self) -> Path:
         folder = self.work / "boot"
@@ -205,6 +207,7 @@ class Node:
                 raise BadError("lost", "node.conf has another content")
         else:
             raise BadError("lost", f"node.conf cannot be read: {self.damaged.get('node.conf')}")
+        self.line = started.line
         return started
 
     def _boot_pi(self, folder: Path) -> Started:

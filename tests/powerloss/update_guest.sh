@@ -1,7 +1,8 @@
 #!/bin/sh
 # Init of the machine in which updates are recorded and repeated: the real scripts of overlay/, the
 # kernel's vfat, and a RAUC that is played. update_guest.py makes the initramfs.
-# Files: /modules (in order), /plan (lines `NUMBER OFFSET SLOT VERSION`), /board, /sizes
+# Files: /modules (in order), /plan (lines `NUMBER OFFSET SLOT VERSION LINE`, with the
+# kernel's command line as the boot loader gave it; for trial only LINE), /board, /sizes
 # (NAME=BYTES from the beginning of a disk). Says on the serial port: MARK JSON, RESULT NUMBER WHAT.
 set -u
 PATH=/usr/bin:/bin
@@ -16,7 +17,7 @@ echo 5000.00 1.00 >/run/uptime
 mount --bind /run/uptime /proc/uptime
 place() { sed -n "s/^$1=//p" /sizes; }
 
-# begin OFFSET SLOT VERSION: the disk's part from there on is the node's, which has booted
+# begin OFFSET SLOT VERSION LINE: the disk's part from there on is the node's, which has booted
 begin() {
 	count=0
 	for name in boot root-a root-b data; do
@@ -25,23 +26,23 @@ begin() {
 		echo "loop$count" >"/parts/$name"
 		count=$((count + 1))
 	done
-	node "$2" "$3"
+	node "$2" "$3" "$4"
 }
-# whole SLOT VERSION: the same for a disk with a partition table
+# whole SLOT VERSION LINE: the same for a disk with a partition table
 whole() {
 	count=1
 	for name in boot root-a root-b data; do
 		echo "vda$count" >"/parts/$name"
 		count=$((count + 1))
 	done
-	node "$1" "$2"
+	node "$1" "$2" "$3"
 }
 node() {
 	rm -rf /run/cairn /run/reboot
 	mkdir -p /run/cairn
 	printf 'chain main\nnetwork on\n' >/run/cairn/node-conf.records
 	printf 'IMAGE_VERSION=%s\nVARIANT_ID=%s\n' "$2" "$(cat /board)" >/usr/lib/os-release
-	echo "root=PARTLABEL=root-$1 rauc.slot=$1 quiet" >/run/cmdline
+	printf '%s\n' "$3" >/run/cmdline
 	umount /proc/cmdline 2>/dev/null
 	mount --bind /run/cmdline /proc/cmdline
 	mount -t ext4 -o rw,noatime "/dev/$(cat /parts/data)" /var || return 1
@@ -63,7 +64,7 @@ done_with_it() { [ "$(cairn-boot-slot get-current)" = b ] && cairn-boot-slot com
 read -r mode </mode
 case $mode in
 install)
-	whole a 1.0.0 || echo "RESULT 0 no mount"
+	whole a 1.0.0 "root=PARTLABEL=root-a rauc.slot=a quiet" || echo "RESULT 0 no mount"
 	mark '{"stage": "install"}'
 	node-update install /bundle.raucb || echo "RESULT 0 failed"
 	end
@@ -71,7 +72,7 @@ install)
 	echo "RESULT 0 reboot $(cat /run/reboot)"
 	;;
 trial)
-	whole b 2.0.0 || echo "RESULT 0 no mount"
+	whole b 2.0.0 "$(cat /plan)" || echo "RESULT 0 no mount"
 	trial
 	if done_with_it; then
 		mark '{"version": "2.0.0"}'
@@ -81,9 +82,9 @@ trial)
 	mark '{"end": true}'
 	;;
 repeat)
-	while read -r number offset slot version; do
+	while read -r number offset slot version line; do
 		echo "STATE $number"
-		if ! begin "$offset" "$slot" "$version"; then
+		if ! begin "$offset" "$slot" "$version" "$line"; then
 			echo "RESULT $number no mount"
 			umount /var 2>/dev/null
 			continue

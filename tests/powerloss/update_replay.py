@@ -105,13 +105,18 @@ def named(options: argparse.Namespace, name: str) -> Path:
 # -- recording ---------------------------------------------------------------------------
 
 
-def recorded(guest: Guest, mode: str, image: Path, work: Path, trace: Path, seed: int) -> str:
-    """Runs a machine on the image, whose requests go to ``trace``; its result."""
+def recorded(
+    guest: Guest, mode: str, image: Path, work: Path, trace: Path, seed: int, line: str = ""
+) -> str:
+    """Runs a machine on the image, whose requests go to ``trace``; its result.
+
+    ``line``: the kernel's command line of a trial.
+    """
     disk = VolatileDisk(image, work, seed, trace=trace)
     disk.start()
     try:
         drive = f"file.driver=nbd,file.server.type=unix,file.server.path={disk.socket}"
-        results = guest.run(mode, drive, mark=lambda text: disk.ask(f"mark {text}"))
+        results = guest.run(mode, drive, line, mark=lambda text: disk.ask(f"mark {text}"))
         say(f"{mode}: {json.dumps(disk.ask('stats'))}")
         disk.cut("keep-all")
     finally:
@@ -160,7 +165,8 @@ def record(options: argparse.Namespace) -> int:
             writer.mark('{"stage": "trial"}')
             say(f"the boot loader changed {changes(before, disk, writer)} sectors")
             writer.close()
-            said = recorded(guest, "trial", disk, work, work / "second", options.seed + 1)
+            second = work / "second"
+            said = recorded(guest, "trial", disk, work, second, options.seed + 1, node.line)
             if said != "done":
                 raise GuestError(f"the trial was not good: {said}; {guest.last_words()}")
         finally:
@@ -233,7 +239,8 @@ def repeat(cases: list[Case], guest: Guest, work: Path) -> None:
         if not left:
             break
         plan = "".join(
-            f"{case.result['number']} {case.node.offset} {case.slot} {case.version}\n"
+            f"{case.result['number']} {case.node.offset} {case.slot} {case.version}"
+            f" {case.node.line}\n"
             for case in left
         )
         say(f"{len(left)} disks go on, round {number + 1}")

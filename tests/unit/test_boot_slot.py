@@ -195,6 +195,13 @@ def test_written_is_read_back(node: UpdateNode) -> None:
     assert not (node.boot_folder / "slot-b").exists()
 
 
+def test_never_onto_another_disk(node: UpdateNode, tmp_path: Path) -> None:
+    """Not the boot partition of another node either, whose folder of the slot may be its own."""
+    other = UpdateNode(tmp_path / "other", node.board)
+    with node.boot_of(other):
+        assert "is another disk's" in files(node, node.bundle("2.0.0"))
+
+
 def test_never_into_what_boots(node: UpdateNode) -> None:
     """The running slot, and one that something names, are not written."""
     bundle = node.bundle("2.0.0")

@@ -313,6 +313,19 @@ def test_power_cut_while_it_is_written(node: UpdateNode, *, by_itself: bool) -> 
     assert node.slots("get-primary") == ("a" if by_itself else "b")
 
 
+def test_by_hand_after_one_by_itself_that_left_its_note(pi: UpdateNode) -> None:
+    """The data partition cannot be written any more: what the owner has asked for is tried."""
+    bundle = pi.bundle("2.0.0")
+    (bundle / "slow").touch()
+    file = pi.file(bundle, "served")
+    records(pi, "auto")
+    with begun(pi):
+        pass
+    (bundle / "slow").unlink()
+    (pi.path / "var/lib/cairn/update/trial.new").mkdir()
+    assert pi.restarted(install(pi, file)).version == "2.0.0"
+
+
 def test_auto_and_a_shutdown(pi: UpdateNode) -> None:
     """It ends an installation, and says nothing about the version."""
     bundle = pi.bundle("2.0.0")

@@ -13,7 +13,7 @@ import pytest
 
 from tests.shared.commands import program
 from tests.shared.update_node import BOARDS, UpdateNode
-from tests.unit.update.steps import on_trial
+from tests.unit.update.steps import begun, on_trial, records
 
 #: The owner's node.conf, and that of before the update when it is put back
 OWN = "filters=1\n"
@@ -102,6 +102,33 @@ def test_power_cuts_of_a_rollback(board: str, options: list[str], tmp_path: Path
         shutil.rmtree(node.path)
     print(f"{board}: {number} commands")
     assert seen == {"1.0.0", "2.0.0"}
+
+
+@pytest.mark.long
+def test_power_cuts_after_a_power_cut(pi: UpdateNode, tmp_path: Path) -> None:
+    """An installation by itself that was cut off counts once, whenever the power fails again."""
+    (pi.bundle("2.0.0") / "slow").touch()
+    pi.file(pi.path / "bundles/bundle", "served")
+    records(pi, "auto")
+    with begun(pi):
+        pass
+    pi.cut()
+    kept = tmp_path / "kept"
+    shutil.copytree(pi.path, kept, symlinks=True)
+    pi.cut_before(0)
+    pi.trial()
+    number = pi.no_cut()
+    assert number > 30
+    for at in range(1, number + 1):
+        shutil.rmtree(pi.path)
+        shutil.copytree(kept, pi.path, symlinks=True)
+        pi.cut_before(at)
+        pi.run("cairn-trial", "--pause", "0", status=None)
+        pi.no_cut()
+        pi.cut()
+        pi.trial()
+        assert pi.read("var/lib/cairn/update/failed") in {"", "2.0.0 1\n"}, at
+    assert pi.read("var/lib/cairn/update/failed")
 
 
 def at_put_back(node: UpdateNode, command: str) -> None:

@@ -352,7 +352,12 @@ def test_boot_partition_of_another_node(node: UpdateNode, other: UpdateNode, slo
         assert node.screen() == ALONE
         for words in (["set-state", {"a": "b", "b": "a"}[slot], "bad"], ["set-primary", slot]):
             assert "was left as it is" in node.slots(*words, status=1)
-        for words in (["status"], ["rollback"], ["install", node.file(node.bundle("4.0.0"))]):
+        for words in (
+            ["status"],
+            ["rollback"],
+            ["reboot"],
+            ["install", node.file(node.bundle("4.0.0"))],
+        ):
             said = node.run("node-update", *words, status=None)
             assert "is not on the disk of the root file system; unplug" in said, words
         assert times(state) == before
@@ -390,6 +395,26 @@ def test_kernel_of_another_node(tmp_path: Path, version: str) -> None:
     assert "reboot" not in node.trial().splitlines()
     assert times(node.boot_folder) == before
     assert node.cut().version == "2.0.0"
+
+
+def test_kernel_of_another_node_with_what_is_to_be_tried(tmp_path: Path) -> None:
+    """It is not judged, and does not stay for that: the next start by its own loader is the trial.
+
+    Here the loader of the other disk has a lasting entry of that slot.
+    """
+    node = UpdateNode(tmp_path / "node", "x86_64")
+    install(node, "--no-reboot")
+    node.write("proc/cmdline", "root=PARTLABEL=root-b cairn.version=2.0.0 ro\n")
+    node.write("usr/lib/os-release", "IMAGE_VERSION=2.0.0\nVARIANT_ID=x86_64\n")
+    mounts = node.read("proc/self/mountinfo")
+    node.write("proc/self/mountinfo", mounts.replace("179:2", "179:3"))
+    before = times(node.boot_folder)
+    said = node.trial()
+    assert "Version 2.0.0 is not being tried: the boot loader of another disk has started" in said
+    assert "reboot" not in said.splitlines()
+    assert times(node.boot_folder) == before
+    assert node.cut().version == "2.0.0"
+    assert "in use now" in node.trial()
 
 
 def test_boot_partition_without_the_slot_that_runs(node: UpdateNode) -> None:

@@ -1,9 +1,9 @@
 # shellcheck shell=sh disable=SC2154 # root, work, tab are set by who sources it
 # What datadisk.awk decides on: disks, partitions and their labels, from sysfs and udev. Sourced by
-# cairn-boot-slot, cairn-datadisk, cairn-data-format, cairn-trial, cairn-update and node-update,
-# which set root (prefix of all paths); cairn-datadisk sets work (its folder) and tab, too. Mounts
-# nothing and writes to no disk. What stands on a disk is anybody's text: printable ASCII is kept,
-# no tabs.
+# cairn-boot-files, cairn-boot-slot, cairn-datadisk, cairn-data-format, cairn-trial, cairn-update
+# and node-update, which set root (prefix of all paths); cairn-datadisk sets work (its folder) and
+# tab, too. Mounts nothing and writes to no disk. What stands on a disk is anybody's text: printable
+# ASCII is kept, no tabs.
 
 # property NAME KEY: a property that udev has of a device, "" if there is none
 property() {

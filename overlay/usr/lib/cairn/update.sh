@@ -241,8 +241,7 @@ update_install() {
 	[ -z "$conf_said" ] || echo "$conf_said" || :
 	# For the version that runs now, should the next one need other lines.
 	update_conf_next
-	if ! printf 'phase=writing\n%s' "${3:+"by-itself=1
-"}" | update_lasting trial && [ -n "${3:-}" ]; then
+	if ! printf 'phase=writing\n' | update_lasting trial && [ -n "${3:-}" ]; then
 		why="the data partition cannot be written, so a failure would not be remembered"
 		return 1
 	fi
@@ -256,7 +255,8 @@ update_install() {
 	update_say "An update is being written. The version that runs stays as it is;" \
 		"you may pull the plug."
 	{
-		CAIRN_UPDATE_ALLOW=$2 all_proxy=$proxy ALL_PROXY=$proxy no_proxy='' \
+		CAIRN_UPDATE_ALLOW=$2 CAIRN_UPDATE_BY_ITSELF=${3:-} \
+			all_proxy=$proxy ALL_PROXY=$proxy no_proxy='' \
 			${CAIRN_RAUC:-rauc} install "$1" 2>&1 && : >"$root/run/cairn/update.done"
 	} | (umask 077 && tee "$root/run/cairn/update.log") || :
 	version=$(update_value "$root/boot/slot-$other/release" version)

@@ -366,6 +366,22 @@ def test_boot_partition_of_another_node(node: UpdateNode, other: UpdateNode, slo
     assert node.screen().startswith(f"Version {'2' if slot == 'a' else '3'}.0.0 did not stay")
 
 
+def test_root_of_another_node(node: UpdateNode) -> None:
+    """The same for a root file system of another version than the files of the boot partition."""
+    on_trial(node)
+    node.cut()
+    node.write("usr/lib/os-release", f"IMAGE_VERSION=1.9.0\nVARIANT_ID={node.board}\n")
+    places = [node.boot_folder, node.path / "var/lib/cairn/update"]
+    before = [times(place) for place in places]
+    node.trial()
+    assert node.screen().startswith("The boot partition is left alone: the ")
+    assert node.screen().endswith("; unplug a disk that was another node's, and restart.\n")
+    assert before == [times(place) for place in places]
+    node.cut()
+    node.trial()
+    assert node.screen().startswith("Version 2.0.0 did not stay")
+
+
 def test_boot_partition_of_another_node_and_no_word(pi: UpdateNode, tmp_path: Path) -> None:
     """An EEPROM that does not say what it read: that disk is no reason to restart."""
     there = UpdateNode(tmp_path / "other", "rpi5")

@@ -12,6 +12,9 @@ folder=$1 board=$2 formats=$3 bundle=$4
 # Nothing of the machine's own may be written; these are made if they are missing.
 mkdir -p /usr/lib/cairn /usr/share/cairn /run/cairn /var/lib/cairn /etc/rauc /dev/cairn
 mount --bind "$folder/lib" /usr/lib/cairn
+# /boot is a folder of the machine's here, and no partition of one disk with the root file system.
+{ cat "$folder/lib/datadisk-facts.sh" && echo 'datadisk_is_on() { :; }'; } >"$folder/facts.sh"
+mount --bind "$folder/facts.sh" /usr/lib/cairn/datadisk-facts.sh
 for place in /usr/share/cairn /run/cairn /var/lib/cairn /etc/rauc /dev/cairn; do
 	mount -t tmpfs tmpfs "$place"
 done

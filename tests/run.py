@@ -116,8 +116,14 @@ def build(*command: str) -> None:
 def say_why(log: str) -> None:
     """Prints the lines of a test's log that say what failed, or else the last ones."""
     lines = log.rstrip().splitlines()
-    said = [line for line in lines if FAILURE.search(line)] or lines[-5:]
-    for line in said[:FAILURE_LINES_MAX]:
+    said: list[str] = []
+    quoted = False
+    for line in lines:
+        if quoted or FAILURE.search(line):
+            said.append(line)
+            # Core's wait_until quotes the source of what it waited for, some lines of it.
+            quoted = not line.startswith("'''") if quoted else line.endswith("''''")
+    for line in (said or lines[-5:])[:FAILURE_LINES_MAX]:
         print(f"    {line}")
 
 

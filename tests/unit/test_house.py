@@ -372,6 +372,20 @@ def test_skipped_tests_say_why(tmp_path: Path, capsys: pytest.CaptureFixture[str
     ]
 
 
+def test_why_a_test_failed(capsys: pytest.CaptureFixture[str]) -> None:
+    """What Core's functional tests waited for in vain is among it, though it is other lines."""
+    why = [
+        "AssertionError: Predicate ''''",
+        "        self.wait_until(lambda: node.getblockcount() == NUM_BLOCKS)",
+        "''' not true after 60.0 seconds",
+    ]
+    log = ["begin", "Traceback (most recent call last):", *why, "Stopping nodes", "OSError: no", ""]
+    runner.say_why("\n".join(log))
+    assert capsys.readouterr().out.splitlines() == [f"    {line}" for line in [*why, "OSError: no"]]
+    runner.say_why("\n".join("abcdefg"))
+    assert capsys.readouterr().out.split() == [*"cdefg"]
+
+
 @pytest.mark.parametrize("shell", ["bash", "dash"])
 @pytest.mark.parametrize(("user", "rights"), [("0", ""), ("1000", "sudo ")])
 def test_ci_without_make(root: Path, tmp_path: Path, shell: str, user: str, rights: str) -> None:

@@ -6,8 +6,8 @@ usage: report.py [--to FILE.md] [--without WHAT] [--note TEXT] [--more] FILE.jso
   --without WHAT  the results are of a daemon that lacks this, such as 'patch 0025': they are
                   rows of their own, which show that the cuts find what WHAT mends
   --note TEXT     what else has to be known of these results, one of the facts
-  --more          the results are further cuts of a run that is in the page: they are added up. The
-                  daemon's patches must be those that it was run with
+  --more          the results are further cuts of a run that is in the page: they are added up. If
+                  the daemon's patches are others, the page says how many cuts were of which
 
 Adds results that write() has written to the page; those of the same run, by name, engine and
 chain, are replaced. Beside the page, in FILE.json, are the tables of all runs, so that
@@ -123,10 +123,21 @@ def summary(file: Path, without: str = "", note: str = "") -> dict[str, Any]:
     }
 
 
+def daemons(run: dict[str, Any], more: dict[str, Any]) -> str:
+    """The fact "patches" of both together: how many cuts were of which, if that is not the same."""
+    cuts: dict[str, int] = {}
+    for side in (run, more):
+        (everything,) = [row["cuts"] for row in side["rows"] if row["policy"] == "all"]
+        for daemon in side["facts"].get("patches", "unknown").split(", "):
+            queue, _, number = daemon.partition(": ")
+            cuts[queue] = cuts.get(queue, 0) + int(number or everything)
+    if len(cuts) == 1:
+        return next(iter(cuts))
+    return ", ".join(f"{queue}: {number}" for queue, number in cuts.items())
+
+
 def together(run: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """Two summaries of the same run as one. ValueError if they are of different daemons."""
-    if run["facts"].get("patches") != more["facts"]["patches"]:
-        raise ValueError(f"'{run['run']}' was run with other patches; add it without --more")
+    """Two summaries of the same run as one."""
     counts: dict[str, Counter[str]] = {}
     for row in [*run["rows"], *more["rows"]]:
         counts.setdefault(row["policy"], Counter()).update({o: row[o] for o in OUTCOMES})
@@ -135,6 +146,8 @@ def together(run: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
         values = [side["facts"][key] for side in (run, more) if key in side["facts"]]
         if key in COUNTS or key.startswith("aimed at "):
             facts[key] = sum(values)
+        elif key == "patches":
+            facts[key] = daemons(run, more)
         else:
             facts[key] = ", ".join(dict.fromkeys(str(value) for value in values))
     return {"run": run["run"], "rows": _rows(counts), "facts": facts}

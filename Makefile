@@ -238,11 +238,13 @@ legal-info: bootstrap ## licences and sources of everything in the board's image
 	@support/buildroot-config "$$BOARD"
 	@support/buildroot "$$BOARD" legal-info
 
-clean: ## remove what was built (keeps the cache)
-	@rm -rf out .venv 2>/dev/null || { echo "make: parts of out or .venv are another user's, or" \
-		"this checkout is read-only; run 'sudo make clean'" >&2; exit 2; }
+clean: ## remove what was built (keeps the cache and out/keys, whose updates your nodes take)
+	@{ [ ! -e out ] || find out/ -mindepth 1 -maxdepth 1 ! -name keys ! -name 'keys.*' \
+		-exec rm -rf {} + && rm -rf .venv; } 2>/dev/null || { echo "make: parts of out or .venv" \
+		"are another user's, or this checkout is read-only; run 'sudo make clean'" >&2; exit 2; }
+	@rmdir out 2>/dev/null || :
 
-distclean: clean ## remove what was built and the cache
+distclean: clean ## remove what was built and the cache (keeps out/keys)
 	@rm -rf "$${CAIRN_CACHE:-$$HOME/.cache/cairn}" 2>/dev/null || { echo "make: parts of the cache" \
 		"$${CAIRN_CACHE:-$$HOME/.cache/cairn} are another user's; remove it as root" >&2; exit 2; }
 

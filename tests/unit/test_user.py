@@ -199,6 +199,17 @@ def test_clean_of_another_users_files(repo: Path) -> None:
     assert (repo / "out/file").exists()
 
 
+def test_clean_keeps_the_keys(repo: Path) -> None:
+    """A node takes updates of no others."""
+    for name in ("keys", "keys.1", "keyson", "rpi5/build"):
+        (repo / "out" / name).mkdir(parents=True)
+    for _ in range(2):
+        assert run(["make", "clean"], repo).returncode == 0
+        assert sorted(path.name for path in (repo / "out").iterdir()) == ["keys", "keys.1"]
+    shutil.rmtree(repo / "out")
+    assert run(["make", "clean"], repo).returncode == 0
+
+
 @pytest.mark.parametrize("sudo", ["exit 1", None])
 def test_root_is_refused(repo: Path, sudo: str | None) -> None:
     """The reason is not lost in a log, and the network is not blamed."""

@@ -339,6 +339,7 @@ class UpdateNode:
             "NODE_CLI": str(self.tools / "node-cli"),
             "CAIRN_SYSTEMCTL": str(self.tools / "systemctl"),
             "CAIRN_RAUC": str(self.tools / "rauc"),
+            "CAIRN_LOGGER": str(self.tools / "logger"),
             "CAIRN_TRIAL_STEADY": "0",
             "CAIRN_UPDATE_WAITS": "0",
             **words,

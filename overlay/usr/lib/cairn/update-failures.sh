@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2034,SC2154 # variables are shared with update.sh
-# How often a version has failed on this node: after three times nothing tries it by itself. Sourced
-# by update.sh, whose functions it uses.
+# What is not installed by itself: a version that has failed three times on this node, and one that
+# the owner has gone back from. Sourced by update.sh, whose functions it uses.
 
 # update_failures VERSION: prints that. Compared as strings: 2.1 is not 2.10.
 update_failures() {
@@ -38,6 +38,35 @@ update_failed_by_itself() {
 	update_count_failure "$begun"
 	unchanged="$unchanged${given_up:+" $given_up"}"
 }
+
+# update_count_killed: counts an installation by itself that was killed while RAUC wrote, and after
+# which the node was not restarted; cairn-trial counts the others. Before its note is overwritten.
+update_count_killed() {
+	[ "$(update_value "$update_state/trial" phase)" = writing ] || return 0
+	killed=$(update_value "$update_state/trial" version)
+	if [ -n "$killed" ] && [ "$killed" != "$(update_version)" ]; then
+		update_count_failure "$killed"
+	fi
+}
+
+# update_gone_back: prints the version that the owner has gone back from, if there is one
+update_gone_back() { update_value "$update_state/gone-back" version; }
+
+# update_settled: the version that runs stays, and what is noted of its trial is still there. An
+# older one, a rollback or a downgrade, is what the owner has asked for: the newer one must not come
+# again by itself. Once it stays, or a newer one does, that is over.
+update_settled() {
+	settled=$(update_value "$update_state/trial" from)
+	if [ -n "$settled" ] && [ "$(update_compare "$settled" "$(update_version)")" = newer ]; then
+		printf 'version=%s\n' "$settled" | update_lasting gone-back || :
+	elif [ "$(update_compare "$(update_gone_back)" "$(update_version)")" != newer ]; then
+		rm -f "$update_state/gone-back"
+	fi
+}
+
+# update_tip HEIGHT: notes the last height that bitcoind is known to have had, for a version that is
+# installed while it does not answer
+update_tip() { printf 'height=%s\n' "$1" | update_lasting tip || :; }
 
 # update_not_noted: a trial that nobody asked for now cannot be noted, so nobody would know that it
 # has failed. What is installed is not tried then. Fails, with a sentence in why.

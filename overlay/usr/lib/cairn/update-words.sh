@@ -1,5 +1,42 @@
 # shellcheck shell=sh disable=SC2034,SC2154 # why is for who sources it, root is theirs
-# What RAUC says of a bundle, in plain words. Sourced by update.sh.
+# What the owner is told, and what RAUC says of a bundle, in plain words. Sourced by update.sh.
+
+# update_screen SENTENCE: on the screen until the next one. Printable ASCII. It never fails: what
+# follows it, such as a restart, must not depend on a screen or a terminal. A trial that ends early
+# has no /run/cairn yet.
+update_screen() {
+	update_text=$(printf '%s' "$*" | LC_ALL=C tr -c ' -~' '?') || :
+	{
+		mkdir -p "$root/run/cairn" &&
+			printf '%s\n' "$update_text" >"$root/run/cairn/update.report.new" &&
+			chmod 644 "$root/run/cairn/update.report.new" &&
+			mv "$root/run/cairn/update.report.new" "$root/run/cairn/update.report"
+	} 2>/dev/null || :
+}
+
+# update_say SENTENCE: the same, and printed, and in the journal. What a unit prints is there anyway.
+update_say() {
+	update_screen "$@"
+	printf '%s\n' "$update_text" || :
+	[ -n "${JOURNAL_STREAM:-}" ] ||
+		timeout 5 "${CAIRN_LOGGER:-logger}" -t node-update -- "$update_text" 2>/dev/null || :
+}
+
+update_writing="An update is being written. The version that runs stays as it is; you may pull the"
+update_writing="$update_writing plug."
+
+# update_progress: prints standard input, which RAUC says, and shows each further tenth on the
+# screen (its src/main.c: print_progress_callback)
+update_progress() {
+	update_tenths=0
+	while IFS= read -r update_line; do
+		printf '%s\n' "$update_line" || :
+		update_percent=$(printf '%s\n' "$update_line" | sed -n 's/^ *\([0-9]\{1,3\}\)% .*/\1/p')
+		[ "$((${update_percent:-0} / 10))" -gt "$update_tenths" ] || continue
+		update_tenths=$((update_percent / 10))
+		update_screen "$update_writing $update_percent % are done."
+	done
+}
 
 # What RAUC says if the days of a certificate are not now, from the first character on (its
 # src/signature.c, with OpenSSL's words behind it). Looked for anywhere, they would also be found in

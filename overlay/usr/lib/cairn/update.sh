@@ -41,20 +41,6 @@ update_compare() {
 		}'
 }
 
-# update_say SENTENCE: on the screen until the next one, and in the journal. Printable ASCII. It
-# never fails: what follows it, such as a restart, must not depend on a screen or a terminal. A
-# trial that ends early has no /run/cairn yet.
-update_say() {
-	update_text=$(printf '%s' "$*" | LC_ALL=C tr -c ' -~' '?') || :
-	printf '%s\n' "$update_text" || :
-	{
-		mkdir -p "$root/run/cairn" &&
-			printf '%s\n' "$update_text" >"$root/run/cairn/update.report.new" &&
-			chmod 644 "$root/run/cairn/update.report.new" &&
-			mv "$root/run/cairn/update.report.new" "$root/run/cairn/update.report"
-	} 2>/dev/null || :
-}
-
 # update_lasting NAME: standard input becomes that file of ours on the data partition
 update_lasting() {
 	set -- "$update_state" "$1"
@@ -92,7 +78,12 @@ update_note_failed() {
 update_trial() {
 	answer=$(${NODE_CLI:-node-cli -rpcclienttimeout=60} getblockchaininfo 2>/dev/null) || answer=""
 	height=$(printf '%s\n' "$answer" | sed -n 's/^  "blocks": \([0-9]\{1,9\}\),$/\1/p')
-	[ -n "$height" ] || height=$(update_value "$update_state/trial" height)
+	if [ -n "$height" ]; then
+		update_tip "$height"
+	else
+		height=$(update_value "$update_state/trial" height)
+		[ -n "$height" ] || height=$(update_value "$update_state/tip" height)
+	fi
 	put_back=$(update_value "$update_state/trial" put-back)
 	update_note_failed
 	{
@@ -132,7 +123,9 @@ update_restart() {
 	slots reboot
 }
 
-# update_not_now: prints why nothing may be installed at the moment, or nothing
+# update_not_now [BY_ITSELF]: prints why nothing may be installed at the moment, or nothing. By
+# itself: not while bitcoind starts either, as its work would begin again, and the tip that the new
+# version must have is not known.
 update_not_now() {
 	read -r up _ <"$root/proc/uptime"
 	if [ "${up%%.*}" -lt 600 ]; then
@@ -150,6 +143,9 @@ update_not_now() {
 		--no-legend --plain --no-pager 'node-convert@*.service' cairn-data-look.service \
 		2>/dev/null)" ]; then
 		echo "the databases are being converted or checked; try again when that has ended"
+	elif [ -n "${1:-}" ] && ${NODE_CLI:-node-cli -rpcclienttimeout=60} getblockchaininfo 2>&1 |
+		grep -q 'code: -28'; then
+		echo "bitcoind is still starting"
 	fi
 }
 
@@ -217,7 +213,7 @@ update_lock() {
 # it; SIGTERM ends RAUC, and this in order.
 update_install() {
 	unchanged="Nothing has changed." busy="" conf_said=""
-	why=$(update_not_now)
+	why=$(update_not_now "${3:-}")
 	[ -z "$why" ] || return 1
 	proxy=""
 	case $1 in
@@ -241,6 +237,7 @@ update_install() {
 	[ -z "$conf_said" ] || echo "$conf_said" || :
 	# For the version that runs now, should the next one need other lines.
 	update_conf_next
+	update_count_killed
 	if ! printf 'phase=writing\n' | update_lasting trial && [ -n "${3:-}" ]; then
 		why="the data partition cannot be written, so a failure would not be remembered"
 		return 1
@@ -252,13 +249,12 @@ update_install() {
 	other=$(update_other) kept=""
 	! slots was-good "$other" ||
 		kept=$(update_value "$root/boot/slot-$other/release" version)
-	update_say "An update is being written. The version that runs stays as it is;" \
-		"you may pull the plug."
+	update_say "$update_writing"
 	{
 		CAIRN_UPDATE_ALLOW=$2 CAIRN_UPDATE_BY_ITSELF=${3:-} \
 			all_proxy=$proxy ALL_PROXY=$proxy no_proxy='' \
 			${CAIRN_RAUC:-rauc} install "$1" 2>&1 && : >"$root/run/cairn/update.done"
-	} | (umask 077 && tee "$root/run/cairn/update.log") || :
+	} | (umask 077 && tee "$root/run/cairn/update.log") | update_progress || :
 	version=$(update_value "$root/boot/slot-$other/release" version)
 	armed=$(slots get-primary) || armed=""
 	if [ ! -e "$root/run/cairn/update.done" ] || [ "$armed" != "$other" ]; then

@@ -91,10 +91,18 @@ def test_a_rollback_that_does_not_stay(node: UpdateNode) -> None:
 def test_the_hook_knows_it(node: UpdateNode) -> None:
     """What an address has can be another version when it is written."""
     gone_back(node)
-    words = {"RAUC_BUNDLE_MOUNT_POINT": str(node.bundle("2.0.0")), "CAIRN_UPDATE_BY_ITSELF": "1"}
-    assert "gone back from version 2.0.0" in node.run("cairn-update-allowed", status=1, **words)
-    del words["CAIRN_UPDATE_BY_ITSELF"]
-    node.run("cairn-update-allowed", **words)
+    bundle = str(node.bundle("2.0.0"))
+
+    def allowed(by_itself: str, status: int) -> str:
+        return node.run(
+            "cairn-update-allowed",
+            status=status,
+            RAUC_BUNDLE_MOUNT_POINT=bundle,
+            CAIRN_UPDATE_BY_ITSELF=by_itself,
+        )
+
+    assert "gone back from version 2.0.0" in allowed("1", 1)
+    allowed("", 0)
 
 
 def test_one_that_is_killed_each_night(node: UpdateNode) -> None:

@@ -14,7 +14,7 @@ update_screen() {
 	} 2>/dev/null || :
 }
 
-# update_say SENTENCE: the same, and printed, and in the journal. What a unit prints is there anyway.
+# update_say SENTENCE: the same, and printed, and in the journal, where what a unit prints is anyway
 update_say() {
 	update_screen "$@"
 	printf '%s\n' "$update_text" || :
@@ -31,7 +31,7 @@ update_progress() {
 	update_tenths=0
 	while IFS= read -r update_line; do
 		printf '%s\n' "$update_line" || :
-		update_percent=$(printf '%s\n' "$update_line" | sed -n 's/^ *\([0-9]\{1,3\}\)% .*/\1/p')
+		update_percent=$(printf '%s\n' "$update_line" | sed -n 's/^ *\([1-9][0-9]\{0,2\}\)% .*/\1/p')
 		[ "$((${update_percent:-0} / 10))" -gt "$update_tenths" ] || continue
 		update_tenths=$((update_percent / 10))
 		update_screen "$update_writing $update_percent % are done."

@@ -57,6 +57,8 @@ trap 'kill $listening' EXIT
 ip netns exec far $scanner listen 80 53 >/run/there &
 there=$!
 trap 'kill $listening $there' EXIT
+: >>/run/listening
+: >>/run/there
 until grep -q ready /run/listening && grep -q ready /run/there; do sleep 0.1; done
 
 $scanner connect out-before 203.0.113.9 80 1

@@ -71,12 +71,15 @@ update_note_failed() {
 	} | update_lasting failed-units || :
 }
 
+# update_chain: asks bitcoind for the state of its chain
+update_chain() { ${NODE_CLI:-node-cli -rpcclienttimeout=60} getblockchaininfo; }
+
 # update_trial SLOT PHASE VERSION [NETWORK SUM]: notes what is to be tried, the tip that it has to
 # reach, and for an update what network node.conf gives, and its sum: with the same file the new
 # version must not give less. What is noted of node.conf by update_conf_put_back stays. PHASE:
 # installed, or going from when the restart is asked for.
 update_trial() {
-	answer=$(${NODE_CLI:-node-cli -rpcclienttimeout=60} getblockchaininfo 2>/dev/null) || answer=""
+	answer=$(update_chain 2>/dev/null) || answer=""
 	height=$(printf '%s\n' "$answer" | sed -n 's/^  "blocks": \([0-9]\{1,9\}\),$/\1/p')
 	if [ -n "$height" ]; then
 		update_tip "$height"
@@ -143,8 +146,7 @@ update_not_now() {
 		--no-legend --plain --no-pager 'node-convert@*.service' cairn-data-look.service \
 		2>/dev/null)" ]; then
 		echo "the databases are being converted or checked; try again when that has ended"
-	elif [ -n "${1:-}" ] && ${NODE_CLI:-node-cli -rpcclienttimeout=60} getblockchaininfo 2>&1 |
-		grep -q 'code: -28'; then
+	elif [ -n "${1:-}" ] && update_chain 2>&1 | grep -q 'code: -28'; then
 		echo "bitcoind is still starting"
 	fi
 }

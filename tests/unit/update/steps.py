@@ -61,7 +61,7 @@ URL = "https://example.org/cairn/"
 
 def records(node: UpdateNode, mode: str, url: str = URL) -> None:
     """What node.conf says of updates."""
-    text = f"network on\nupdate {mode}\n" + (f"updateurl {url}\n" if url else "")
+    text = f"chain main\nnetwork on\nupdate {mode}\n" + (f"updateurl {url}\n" if url else "")
     node.write("run/cairn/node-conf.records", text)
 
 

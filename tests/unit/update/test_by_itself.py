@@ -75,6 +75,20 @@ def test_a_downgrade_is_one_too(node: UpdateNode) -> None:
     assert window(node, "1.0.0") == ""
 
 
+def test_back_and_back_again(node: UpdateNode) -> None:
+    """None of those that the owner has left comes again."""
+    gone_back(node)
+    bundle = node.file(node.bundle("0.9.0"))
+    assert node.restarted(install(node, "--downgrade", bundle)).version == "0.9.0"
+    node.trial()
+    assert window(node, "2.0.0") == ""
+    assert window(node, "1.0.0") == ""
+    assert "gone back   from 1.0.0, which" in node.run("node-update", "status")
+    assert node.restarted(window(node, "1.5.0", status=None)).version == "1.5.0"
+    node.trial()
+    assert node.read("var/lib/cairn/update/gone-back") == "version=2.0.0\n"
+
+
 def test_a_rollback_that_does_not_stay(node: UpdateNode) -> None:
     """The node runs what it ran, which nobody has gone back from."""
     on_trial(node)
@@ -121,23 +135,35 @@ def test_one_that_is_killed_each_night(node: UpdateNode) -> None:
 
 
 def test_not_while_bitcoind_starts(node: UpdateNode) -> None:
-    """By itself; an owner who asks for it gets it, and it has to have the tip that was noted."""
+    """By itself, within two hours; later, too, it has to have the tip that was noted."""
     node.write("rpc", "28 0 Verifying blocks\n")
+    node.write("proc/uptime", "7000.00 1.00\n")
     assert "bitcoind is still starting. Nothing has changed." in window(node, "2.0.0", status=1)
-    node.write("var/lib/cairn/update/tip", "height=1000\n")
-    assert node.restarted(install(node)).version == "2.0.0"
+    node.write("proc/uptime", "7300.00 1.00\n")
+    node.write("var/lib/cairn/update/tip", "height=1000\nchain=main\n")
+    assert node.restarted(window(node, "2.0.0", status=None)).version == "2.0.0"
     node.write("rpc", "0 0\n")
     node.trial()
     assert "(the node has block 0, and had 1000 before)" in node.screen()
 
 
+def test_the_tip_of_another_chain(pi: UpdateNode) -> None:
+    """It says nothing of this one."""
+    pi.write("rpc", "28 0 Verifying blocks\n")
+    pi.write("var/lib/cairn/update/tip", "height=4000000\nchain=test\n")
+    pi.restarted(install(pi))
+    pi.write("rpc", "0 5\n")
+    pi.trial()
+    assert "Version 2.0.0 is in use now" in pi.screen()
+
+
 def test_the_tip_is_noted(node: UpdateNode) -> None:
     """When an update is installed, and when it stays."""
     on_trial(node)
-    assert node.read("var/lib/cairn/update/tip") == "height=1000\n"
+    assert node.read("var/lib/cairn/update/tip") == "height=1000\nchain=main\n"
     node.write("rpc", "0 1005\n")
     node.trial()
-    assert node.read("var/lib/cairn/update/tip") == "height=1005\n"
+    assert node.read("var/lib/cairn/update/tip") == "height=1005\nchain=main\n"
 
 
 def test_in_the_journal(pi: UpdateNode) -> None:

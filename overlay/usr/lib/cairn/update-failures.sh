@@ -49,24 +49,36 @@ update_count_killed() {
 	fi
 }
 
-# update_gone_back: prints the version that the owner has gone back from, if there is one
-update_gone_back() { update_value "$update_state/gone-back" version; }
+# update_gone_back: prints the versions that the owner has gone back from, one a line
+update_gone_back() { sed -n 's/^version=//p' "$update_state/gone-back" 2>/dev/null || :; }
+
+# update_left VERSION: has the owner gone back from this one?
+update_left() { update_gone_back | grep -qxF -- "$1"; }
 
 # update_settled: the version that runs stays, and what is noted of its trial is still there. An
-# older one, a rollback or a downgrade, is what the owner has asked for: the newer one must not come
-# again by itself. Once it stays, or a newer one does, that is over.
+# older one, a rollback or a downgrade, is what the owner has asked for: the newer ones that it came
+# from must not come again by themselves. Once one of them stays, or a newer one does, that is over.
 update_settled() {
-	settled=$(update_value "$update_state/trial" from)
-	if [ -n "$settled" ] && [ "$(update_compare "$settled" "$(update_version)")" = newer ]; then
-		printf 'version=%s\n' "$settled" | update_lasting gone-back || :
-	elif [ "$(update_compare "$(update_gone_back)" "$(update_version)")" != newer ]; then
-		rm -f "$update_state/gone-back"
-	fi
+	{
+		update_gone_back
+		update_value "$update_state/trial" from
+	} | sort -u | while read -r settled; do
+		[ "$(update_compare "$settled" "$(update_version)")" != newer ] || echo "version=$settled"
+	done | tail -n 20 | update_lasting gone-back || :
+	[ -s "$update_state/gone-back" ] || rm -f "$update_state/gone-back"
 }
 
-# update_tip HEIGHT: notes the last height that bitcoind is known to have had, for a version that is
-# installed while it does not answer
-update_tip() { printf 'height=%s\n' "$1" | update_lasting tip || :; }
+# update_tip HEIGHT: notes the last height that bitcoind is known to have had, and in which chain,
+# for a version that is installed while it does not answer
+update_tip() {
+	printf 'height=%s\nchain=%s\n' "$1" "$(node_record "$root" chain)" | update_lasting tip || :
+}
+
+# update_last_tip: prints that height, if the chain is still the same
+update_last_tip() {
+	[ "$(update_value "$update_state/tip" chain)" != "$(node_record "$root" chain)" ] ||
+		update_value "$update_state/tip" height
+}
 
 # update_not_noted: a trial that nobody asked for now cannot be noted, so nobody would know that it
 # has failed. What is installed is not tried then. Fails, with a sentence in why.

@@ -85,7 +85,7 @@ update_trial() {
 		update_tip "$height"
 	else
 		height=$(update_value "$update_state/trial" height)
-		[ -n "$height" ] || height=$(update_value "$update_state/tip" height)
+		[ -n "$height" ] || height=$(update_last_tip)
 	fi
 	put_back=$(update_value "$update_state/trial" put-back)
 	update_note_failed
@@ -128,7 +128,7 @@ update_restart() {
 
 # update_not_now [BY_ITSELF]: prints why nothing may be installed at the moment, or nothing. By
 # itself: not while bitcoind starts either, as its work would begin again, and the tip that the new
-# version must have is not known.
+# version must have is not known; but for two hours only, as the new one may be what mends its start.
 update_not_now() {
 	read -r up _ <"$root/proc/uptime"
 	if [ "${up%%.*}" -lt 600 ]; then
@@ -146,7 +146,8 @@ update_not_now() {
 		--no-legend --plain --no-pager 'node-convert@*.service' cairn-data-look.service \
 		2>/dev/null)" ]; then
 		echo "the databases are being converted or checked; try again when that has ended"
-	elif [ -n "${1:-}" ] && update_chain 2>&1 | grep -q 'code: -28'; then
+	elif [ -n "${1:-}" ] && [ "${up%%.*}" -lt 7200 ] &&
+		update_chain 2>&1 | grep -q 'code: -28'; then
 		echo "bitcoind is still starting"
 	fi
 }

@@ -128,7 +128,7 @@ update_restart() {
 
 # update_not_now [BY_ITSELF]: prints why nothing may be installed at the moment, or nothing. By
 # itself: not while bitcoind starts either, as its work would begin again, and the tip that the new
-# version must have is not known; but for two hours only, as the new one may be what mends its start.
+# version must have is not known. For two hours only, as the new one may be what mends its start.
 update_not_now() {
 	read -r up _ <"$root/proc/uptime"
 	if [ "${up%%.*}" -lt 600 ]; then

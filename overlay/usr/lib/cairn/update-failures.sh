@@ -39,12 +39,14 @@ update_failed_by_itself() {
 	unchanged="$unchanged${given_up:+" $given_up"}"
 }
 
-# update_count_killed: counts an installation by itself that was killed while RAUC wrote, and after
-# which the node was not restarted; cairn-trial counts the others. Before its note is overwritten.
+# update_count_killed: an installation was killed while RAUC wrote. Its note, which is removed,
+# has a version if nobody had asked for it then: it would be begun again each night, so it counts.
+# Not twice, should the power fail once more; and not if it runs, and that was not noted.
 update_count_killed() {
 	[ "$(update_value "$update_state/trial" phase)" = writing ] || return 0
 	killed=$(update_value "$update_state/trial" version)
-	if [ -n "$killed" ] && [ "$killed" != "$(update_version)" ]; then
+	rm -f "$update_state/trial"
+	if [ -n "$killed" ] && [ "$killed" != "$(update_version)" ] && sync "$update_state"; then
 		update_count_failure "$killed"
 	fi
 }

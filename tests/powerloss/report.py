@@ -1,6 +1,6 @@
 """What power cuts did, as a table: of reconstructed states, of a live campaign, of machines.
 
-usage: report.py [--to FILE.md] [--without WHAT] [--note TEXT] [--more] FILE.json...
+usage: report.py [--to FILE.md] [--without WHAT] [--note TEXT] [--more] FILE...
 
   --to FILE.md    default docs/reports/power-loss.md
   --without WHAT  the results are of a daemon that lacks this, such as 'patch 0025': they are
@@ -9,7 +9,9 @@ usage: report.py [--to FILE.md] [--without WHAT] [--note TEXT] [--more] FILE.jso
   --more          the results are further cuts of a run that is in the page: they are added up. If
                   the daemon's patches are others, the page says how many cuts were of which
 
-Adds results that write() has written to the page; those of the same run, by name, engine and
+FILE is a .json that write() has written, or update-cuts.jsonl of the Robot suite `update`.
+
+Adds these results to the page; those of the same run, by name, engine and
 chain, are replaced. Beside the page, in FILE.json, are the tables of all runs, so that
 campaigns of different days can stand in one page.
 Errors: a file that cannot be read or is none of these: one sentence, exit 1, nothing changed.
@@ -103,13 +105,28 @@ def write(
     return rows
 
 
+def of_machines(file: Path) -> dict[str, Any]:
+    """The cuts of machines during updates (tests/robot/lib/UpdateCuts.py), as write() writes."""
+    cuts = [json.loads(line) for line in file.read_text().splitlines()]
+    if len(boards := {cut["engine"] for cut in cuts}) != 1:
+        raise ValueError(f"{file.name} has cuts of {len(boards)} boards, not of one")
+    return {
+        "engine": boards.pop(),
+        "chain": "update",
+        "seeds": ", ".join(sorted({str(cut["seed"]) for cut in cuts})),
+        "rows": table(cuts),
+    }
+
+
 def summary(file: Path, without: str = "", note: str = "") -> dict[str, Any]:
-    """Of a file that write() has written: the run's name, its facts and its rows.
+    """Of a file of results: the run's name, its facts and its rows.
 
     ``without``: what the daemon lacked on purpose, a part of the name; ``note``: one more fact.
     """
-    results = json.loads(file.read_text())
-    name = file.stem.split("-")[0] + (f" without {without}" if without else "")
+    cuts = file.suffix == ".jsonl"
+    results = of_machines(file) if cuts else json.loads(file.read_text())
+    name = "machines" if cuts else file.stem.split("-")[0]
+    name += f" without {without}" if without else ""
     return {
         "run": f"{name}, {results['engine']}, {results['chain']}",
         "rows": results["rows"],
@@ -209,7 +226,7 @@ if __name__ == "__main__":
     parser.add_argument("--without", default="", help="what the daemon lacked on purpose")
     parser.add_argument("--note", default="", help="what else has to be known of the results")
     parser.add_argument("--more", action="store_true", help="further cuts of runs in the page")
-    parser.add_argument("files", type=Path, nargs="+", help="out/powerloss/*/*.json")
+    parser.add_argument("files", type=Path, nargs="+", help="of results")
     options = parser.parse_args()
     try:
         add(options.files, options.to, options.without, options.note, more=options.more)

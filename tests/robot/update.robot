@@ -2,7 +2,9 @@
 Documentation     Another version of the system: by HTTP, by a USB stick, and what becomes of one
 ...               that does not work or is not meant for this node. Needs a board's image, and the
 ...               keys that sign its bundles (support/bundle).
+...               Variables: CUTS  power cuts in the last test, SEED  of moments and outcomes
 Resource          resources/node.resource
+Library           ${CURDIR}/lib/UpdateCuts.py
 Library           ${CURDIR}/lib/Updates.py
 Test Tags         buildroot
 Suite Setup       Start Node With Updates
@@ -13,6 +15,8 @@ Test Setup        Serve Updates    ${UPDATE_PORT}
 ${UPDATE_PORT}    ${18656}
 ${URL}            http://10.0.2.100:8334
 ${NEW}            9.0.0
+${CUTS}           8
+${SEED}           1
 
 # Nothing in it restricts the network, for then there would be no download.
 ${CONF}           SEPARATOR=\n
@@ -201,3 +205,14 @@ Back To The Version Before
     Wait Until It Answers
     Wait For Serial    ! Version ${NEW} is in use now    timeout=900
     Version Should Be    ${NEW}
+
+Power Cuts On The Way To Another Version
+    [Documentation]    Two of each kind on a disk with a volatile cache; a new machine.
+    [Tags]    long
+    Start VM    update-cuts    ${CONF}    feeder=${FEEDER_PORT} ${UPDATE_PORT}
+    ...    volatile=${True}    seed=${SEED}    watchdog=i6300esb
+    Node Is Up
+    Wait For Height    500
+    Wait For Node To Be Good
+    Repeat Keyword    ${CUTS} times    Survive A Power Cut During An Update    ${URL}
+    ...    seed=${SEED}

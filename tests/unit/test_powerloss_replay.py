@@ -534,6 +534,18 @@ def test_further_cuts_of_a_run(tmp_path: Path) -> None:
     assert run["rows"][-1]["cuts"] == 8
 
 
+def test_cuts_of_machines_during_updates(tmp_path: Path) -> None:
+    """As the suite writes them: one board, with a row for each stage; of two boards: an error."""
+    cuts, page = tmp_path / "update-cuts.jsonl", tmp_path / "report.md"
+    cut = {"engine": "rpi5", "stage": "trial", "policy": "torn", "seed": 3, "outcome": "wrong"}
+    cuts.write_text(f"{json.dumps(cut)}\n{json.dumps({**cut, 'outcome': 'recovered'})}\n")
+    report.add([cuts], page)
+    assert "| machines, rpi5, update | all, trial | 2 | 1 | 0 | 1 | 0 |" in page.read_text()
+    cuts.write_text(f"{json.dumps(cut)}\n{json.dumps({**cut, 'engine': 'x86_64'})}\n")
+    with pytest.raises(ValueError, match="cuts of 2 boards"):
+        report.add([cuts], page)
+
+
 def test_report_in_the_repository() -> None:
     """The page in docs/ is that of the tables beside it."""
     kept = ROOT / "docs/reports/power-loss.json"

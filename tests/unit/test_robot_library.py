@@ -36,8 +36,8 @@ from tests.robot.lib.session import Session, decode, poll, session
 Fake = Callable[[str, str], None]
 LIBRARIES = (
     *("CairnVM", "Contents", "Damage", "DataDisks", "Feeder", "Figures", "Files", "Health"),
-    *("Kernel", "Network", "Node", "Page", "PowerLoss", "Units", "Updates"),
-    "Wallets",
+    *("Kernel", "Network", "Node", "Page", "PowerLoss", "Units", "UpdateCuts"),
+    *("Updates", "Wallets"),
 )
 
 
@@ -214,7 +214,7 @@ def test_names_matched() -> None:
 
 
 def test_cut_log(tmp_path: Path) -> None:
-    """A line a cut: recovered, lost, and stuck when the test ends before the node is up."""
+    """A line a cut: recovered, lost, wrong, and stuck if the test ends before the node is up."""
     path = tmp_path / "cuts.jsonl"
     log = CutLog(lambda: path)
     log.begin(engine="lmdb", flushed=7)
@@ -224,9 +224,11 @@ def test_cut_log(tmp_path: Path) -> None:
     log.begin(engine="lmdb", flushed=7)
     log.end_test("it did not come up")
     log.end_test("nothing began")
+    log.begin(engine="lmdb", flushed=7)
+    log.wrong("another's kernel")
     cuts = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [cut["outcome"] for cut in cuts] == ["recovered", "lost", "stuck"]
-    assert [cut.get("height") for cut in cuts] == [7, 6, None]
+    assert [cut["outcome"] for cut in cuts] == ["recovered", "lost", "stuck", "wrong"]
+    assert [cut.get("height") for cut in cuts] == [7, 6, None, None]
     assert cuts[2]["message"] == "it did not come up"
     with pytest.raises(AssertionError, match="no recovery has begun"):
         log.end(1)

@@ -33,6 +33,12 @@ class CutLog:
         lost = height < int(self._cut["flushed"])
         self._write("lost" if lost else "recovered")
 
+    def wrong(self, message: str) -> None:
+        """The node answers, and something else than its blocks is not as it has to be."""
+        assert self._cut is not None, "no recovery has begun"
+        self._cut["message"] = message
+        self._write("wrong")
+
     def end_test(self, message: str) -> None:
         """A test that ends in the middle of a recovery is one that did not come up."""
         if self._cut is not None:

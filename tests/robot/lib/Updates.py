@@ -90,6 +90,31 @@ class Server(http.server.SimpleHTTPRequestHandler):
                     time.sleep(0.1)
 
 
+def image_under_test() -> tuple[Path, boards.Board]:
+    """The image under test, and the board that it is for."""
+    image = Path(session.variable("IMAGE", "")).resolve()
+    board = boards.of_image(image)
+    assert board, f"{image} is no image of a board; give one with IMAGE="
+    return image, board
+
+
+def choose_slot(board: boards.Board, argument: str = "") -> None:
+    """Sets the slot that the virtual machine's next start boots, where no loader is run there.
+
+    ``argument``: of the restart; none is that of a power cut. Raises NothingBootsError.
+    """
+    if board.meta["QEMU_FIRMWARE"]:
+        return
+    machine = session.virtual
+    firmware = PiFirmware(updates.boot_files(machine.image, FOLDER / "boot"))
+    firmware.restart(argument)
+    slot = firmware.boot().slot
+    options = machine.options
+    if "--slot" in options:
+        del options[options.index("--slot") : options.index("--slot") + 2]
+    options += ["--slot", slot]
+
+
 @library(scope="GLOBAL", auto_keywords=False)
 class Updates:
     """Another version of the system for the node under test."""
@@ -97,14 +122,6 @@ class Updates:
     def __init__(self) -> None:
         """Nothing is served."""
         self.server: http.server.ThreadingHTTPServer | None = None
-
-    @staticmethod
-    def _image() -> tuple[Path, boards.Board]:
-        """The image under test, and the board that it is for."""
-        image = Path(session.variable("IMAGE", "")).resolve()
-        board = boards.of_image(image)
-        assert board, f"{image} is no image of a board; give one with IMAGE="
-        return image, board
 
     @staticmethod
     def _running() -> tuple[str, str]:
@@ -129,7 +146,7 @@ class Updates:
         | ${file}=    Make Update    9.0.0    broken=unit
         """
         session.need(Need.DISK)
-        image, mine = self._image()
+        image, mine = image_under_test()
         board = board or mine.name
         signer = f"-{Path(keys).name}" if keys else ""
         name = f"{version}-{broken or 'whole'}-{board}{signer}.raucb"
@@ -213,7 +230,7 @@ class Updates:
         Example:
         | ${board}=    Other Board
         """
-        mine = self._image()[1]
+        mine = image_under_test()[1]
         return next(name for name in boards.names() if name != mine.name)
 
     @keyword
@@ -303,16 +320,9 @@ class Updates:
         """
         machine = session.virtual
         machine.ends(session.seconds(seconds))
-        if not self._image()[1].meta["QEMU_FIRMWARE"]:
-            log = since_power_on(machine.serial.read_text(errors="replace"))
-            argument = log.rpartition(RESTART)[2].partition("'")[0] if RESTART in log else ""
-            firmware = PiFirmware(updates.boot_files(machine.image, FOLDER / "boot"))
-            firmware.restart(argument)
-            slot = firmware.boot().slot
-            options = machine.options
-            if "--slot" in options:
-                del options[options.index("--slot") : options.index("--slot") + 2]
-            options += ["--slot", slot]
+        log = since_power_on(machine.serial.read_text(errors="replace"))
+        argument = log.rpartition(RESTART)[2].partition("'")[0] if RESTART in log else ""
+        choose_slot(image_under_test()[1], argument)
         machine.power_on()
 
     @keyword

@@ -290,6 +290,29 @@ def test_auto_and_a_download_that_breaks_off(pi: UpdateNode) -> None:
 
 
 @pytest.mark.parametrize("by_itself", [True, False])
+def test_power_cut_that_costs_the_version_before(node: UpdateNode, *, by_itself: bool) -> None:
+    """The next start says so, once; a cut before RAUC wrote has cost nothing."""
+    on_trial(node)
+    node.trial()
+    bundle = node.bundle("3.0.0")
+    (bundle / "slow").touch()
+    file = node.file(bundle, "served")
+    records(node, "auto")
+    with begun(node, "" if by_itself else file):
+        pass
+    assert node.cut().version == "2.0.0"
+    node.trial()
+    assert (
+        "interrupted while it was being written; version 1.0.0, which was kept to go back to, is"
+        in (node.screen())
+    )
+    node.cut()
+    node.trial()
+    assert "interrupted" not in node.screen()
+    assert "no version to go back to" in node.run("node-update", "rollback", status=1)
+
+
+@pytest.mark.parametrize("by_itself", [True, False])
 def test_power_cut_while_it_is_written(node: UpdateNode, *, by_itself: bool) -> None:
     """It counts if nobody had asked for it, and is not begun a fourth time by itself."""
     bundle = node.bundle("2.0.0")

@@ -49,6 +49,20 @@ def test_what_was_gone_back_from_stays_away(node: UpdateNode) -> None:
     assert "gone back" not in node.run("node-update", "status")
 
 
+def test_gone_back_from_before_it_was_noted(node: UpdateNode) -> None:
+    """The power failed when the version before was armed, and nothing was noted of its trial."""
+    on_trial(node)
+    node.trial()
+    node.run("node-update", "rollback", "--no-reboot")
+    (node.path / "var/lib/cairn/update/trial").unlink()
+    started = node.restarted(node.run("node-update", "reboot"))
+    (node.path / "var/lib/cairn/update/trial").unlink()
+    assert started.version == "1.0.0"
+    node.trial()
+    assert node.read("var/lib/cairn/update/gone-back") == "version=2.0.0\n"
+    assert window(node, "2.0.0") == ""
+
+
 def test_what_was_gone_back_from_by_hand(node: UpdateNode) -> None:
     """The owner may install it again, and when it stays, all is as before."""
     gone_back(node)

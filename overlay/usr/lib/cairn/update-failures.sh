@@ -1,6 +1,7 @@
 # shellcheck shell=sh disable=SC2034,SC2154 # variables are shared with update.sh
 # What is not installed by itself: a version that has failed three times on this node, and one that
-# the owner has gone back from. Sourced by update.sh, whose functions it uses.
+# the owner has gone back from; and what an installation that was broken off has cost. Sourced by
+# update.sh, whose functions it uses.
 
 # update_failures VERSION: prints that. Compared as strings: 2.1 is not 2.10.
 update_failures() {
@@ -39,6 +40,26 @@ update_failed_by_itself() {
 	unchanged="$unchanged${given_up:+" $given_up"}"
 }
 
+# update_kept: prints the version beside, if one can go back to it
+update_kept() {
+	slots was-good "$(update_other)" || return 0
+	update_value "$root/boot/slot-$(update_other)/release" version
+}
+
+# update_gone VERSION: is what could be gone back to still there? Not if RAUC has begun to write
+# over it, and then gone says so. No VERSION, no loss.
+update_gone() {
+	[ -n "$1" ] && ! slots was-good "$(update_other)" || return 0
+	gone="version $1, which was kept to go back to, is gone"
+	return 1
+}
+
+# update_note_writing [VERSION]: notes that RAUC is about to write, and over what. With VERSION a
+# power cut counts as its failure (update_count_killed).
+update_note_writing() {
+	printf 'phase=writing\nversion=%s\nover=%s\n' "${1:-}" "$(update_kept)" | update_lasting trial
+}
+
 # update_count_killed: an installation was killed while RAUC wrote. Its note, which is removed,
 # has a version if nobody had asked for it then: it would be begun again each night, so it counts.
 # Not twice, should the power fail once more; and not if it runs, and that was not noted.
@@ -60,10 +81,12 @@ update_left() { update_gone_back | grep -qxF -- "$1"; }
 # update_settled: the version that runs stays, and what is noted of its trial is still there. An
 # older one, a rollback or a downgrade, is what the owner has asked for: the newer ones that it came
 # from must not come again by themselves. Once one of them stays, or a newer one does, that is over.
+# What is beside it ran before, too: the power may have failed before the trial was noted.
 update_settled() {
 	{
 		update_gone_back
 		update_value "$update_state/trial" from
+		update_kept
 	} | sort -u | while read -r settled; do
 		[ "$(update_compare "$settled" "$(update_version)")" != newer ] || echo "version=$settled"
 	done | tail -n 20 | update_lasting gone-back || :

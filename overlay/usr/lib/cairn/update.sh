@@ -185,10 +185,7 @@ update_devices() {
 update_take_back() {
 	unchanged=${conf_said:+"The rollback that was prepared is taken back. $conf_said"}
 	unchanged=${unchanged:-"Nothing has changed."}
-	if [ -n "$kept" ] && ! slots was-good "$other"; then
-		unchanged="The version that runs is as it was; version $kept, which was kept to go back to,"
-		unchanged="$unchanged is gone."
-	fi
+	update_gone "$kept" || unchanged="The version that runs is as it was; $gone."
 	if [ "$armed" != "$other" ] || slots set-primary "$(slots get-current)"; then
 		rm -f "$update_state/trial" || :
 		return 0
@@ -241,7 +238,7 @@ update_install() {
 	# For the version that runs now, should the next one need other lines.
 	update_conf_next
 	update_count_killed
-	if ! printf 'phase=writing\n' | update_lasting trial && [ -n "${3:-}" ]; then
+	if ! update_note_writing && [ -n "${3:-}" ]; then
 		why="the data partition cannot be written, so a failure would not be remembered"
 		return 1
 	fi
@@ -249,9 +246,8 @@ update_install() {
 	update_note_failed
 	# One that was killed leaves it mounted, and RAUC opens no second one.
 	umount "$root/run/cairn/rauc/bundle" 2>/dev/null || :
-	other=$(update_other) kept=""
-	! slots was-good "$other" ||
-		kept=$(update_value "$root/boot/slot-$other/release" version)
+	other=$(update_other)
+	kept=$(update_kept)
 	update_say "$update_writing"
 	{
 		CAIRN_UPDATE_ALLOW=$2 CAIRN_UPDATE_BY_ITSELF=${3:-} \

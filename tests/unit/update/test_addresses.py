@@ -5,6 +5,9 @@ The node, its RAUC and its boot loader: tests/shared/update_node.py.
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
 
 from tests.shared.commands import program
@@ -289,27 +292,81 @@ def test_auto_and_a_download_that_breaks_off(pi: UpdateNode) -> None:
     assert pi.cut().version == "2.0.0"
 
 
-@pytest.mark.parametrize("by_itself", [True, False])
-def test_power_cut_that_costs_the_version_before(node: UpdateNode, *, by_itself: bool) -> None:
-    """The next start says so, once; a cut before RAUC wrote has cost nothing."""
+GONE = "written; version 1.0.0, which was kept to go back to, is gone"
+
+
+@pytest.fixture
+def updated(node: UpdateNode) -> UpdateNode:
+    """Version 2.0.0 is in use, 1.0.0 beside it; 3.0.0 is served, and RAUC is slow with it."""
     on_trial(node)
     node.trial()
     bundle = node.bundle("3.0.0")
     (bundle / "slow").touch()
-    file = node.file(bundle, "served")
+    node.file(bundle, "served")
     records(node, "auto")
-    with begun(node, "" if by_itself else file):
+    return node
+
+
+@pytest.mark.parametrize("by_itself", [True, False])
+def test_power_cut_that_costs_the_version_before(updated: UpdateNode, *, by_itself: bool) -> None:
+    """The next start says so, once."""
+    with begun(updated, "" if by_itself else str(updated.path / "served")):
         pass
-    assert node.cut().version == "2.0.0"
+    assert updated.cut().version == "2.0.0"
+    updated.trial()
+    assert GONE in updated.screen()
+    updated.cut()
+    updated.trial()
+    assert "interrupted" not in updated.screen()
+    assert "no version to go back to" in updated.run("node-update", "rollback", status=1)
+
+
+def test_power_cut_before_it_was_written(updated: UpdateNode) -> None:
+    """It has cost nothing, and without the boot partition nothing is said of it, or undone."""
+    updated.write("var/lib/cairn/update/trial", "phase=writing\nover=1.0.0\n")
+    assert updated.cut().version == "2.0.0"
+    with updated.boot_not_mounted():
+        updated.trial()
+        assert "interrupted" not in updated.screen()
+    updated.trial()
+    assert "while it was being written; nothing has changed" in updated.screen()
+    assert updated.restarted(updated.run("node-update", "rollback")).version == "1.0.0"
+
+
+def test_power_cut_over_a_version_that_never_stayed(node: UpdateNode) -> None:
+    """Its loss is none: it was not kept to go back to."""
+    on_trial(node)
+    node.write("failed-units", "x.service loaded failed failed x\n")
+    assert node.restarted(node.trial()).version == "1.0.0"
+    node.write("failed-units", "")
     node.trial()
-    assert (
-        "interrupted while it was being written; version 1.0.0, which was kept to go back to, is"
-        in (node.screen())
-    )
+    bundle = node.bundle("3.0.0")
+    (bundle / "slow").touch()
+    with begun(node, node.file(bundle)):
+        pass
     node.cut()
     node.trial()
-    assert "interrupted" not in node.screen()
-    assert "no version to go back to" in node.run("node-update", "rollback", status=1)
+    assert "while it was being written; nothing has changed" in node.screen()
+
+
+@pytest.mark.parametrize("second", ["cut", "refused"])
+def test_killed_and_begun_again(updated: UpdateNode, second: str) -> None:
+    """What the first has cost is said after the second: nobody was told."""
+    file = str(updated.path / "served")
+    with begun(updated, file) as first:
+        os.killpg(first.pid, signal.SIGKILL)
+        first.wait()
+    if second == "cut":
+        with begun(updated, file):
+            pass
+        updated.cut()
+        updated.trial()
+        assert GONE in updated.screen()
+        return
+    bundle = updated.bundle("3.1.0")
+    (bundle / "signed").unlink()
+    install(updated, updated.file(bundle), status=1)
+    assert "version 1.0.0, which was kept to go back to, is gone." in updated.screen()
 
 
 @pytest.mark.parametrize("by_itself", [True, False])

@@ -54,10 +54,13 @@ update_gone() {
 	return 1
 }
 
-# update_note_writing [VERSION]: notes that RAUC is about to write, and over what. With VERSION a
-# power cut counts as its failure (update_count_killed).
+# update_note_writing [VERSION [LOST]]: notes that RAUC is about to write, and over what. With a
+# VERSION a power cut counts as its failure (update_count_killed). LOST: what one before has written
+# over, and nobody was told; default what is noted.
 update_note_writing() {
-	printf 'phase=writing\nversion=%s\nover=%s\n' "${1:-}" "$(update_kept)" | update_lasting trial
+	over=$(update_kept)
+	over=${over:-"${2:-"$(update_value "$update_state/trial" over)"}"}
+	printf 'phase=writing\nversion=%s\nover=%s\n' "${1:-}" "$over" | update_lasting trial
 }
 
 # update_count_killed: an installation was killed while RAUC wrote. Its note, which is removed,

@@ -110,6 +110,8 @@ def of_machines(file: Path) -> dict[str, Any]:
     cuts = [json.loads(line) for line in file.read_text().splitlines()]
     if len(boards := {cut["engine"] for cut in cuts}) != 1:
         raise ValueError(f"{file.name} has cuts of {len(boards)} boards, not of one")
+    if any("stage" not in cut for cut in cuts):
+        raise ValueError(f"{file.name} has cuts of no update")
     return {
         "engine": boards.pop(),
         "chain": "update",

@@ -216,3 +216,4 @@ Power Cuts On The Way To Another Version
     Wait For Node To Be Good
     Repeat Keyword    ${CUTS} times    Survive A Power Cut During An Update    ${URL}
     ...    seed=${SEED}
+    A Version Should Have Stayed

@@ -15,32 +15,53 @@ from robot.api import logger
 from robot.api.deco import keyword, library
 
 from lab.paths import ROOT
+from lab.serial_log import since_power_on
 from tests.robot.lib.CairnVM import CairnVM
 from tests.robot.lib.CutLog import CutLog
 from tests.robot.lib.Node import Node
 from tests.robot.lib.PowerLoss import policy_of, random_number
 from tests.robot.lib.session import ERRORS, poll, session
 from tests.robot.lib.Units import Units
-from tests.robot.lib.Updates import FOLDER, Updates, choose_slot, image_under_test
+from tests.robot.lib.Updates import FOLDER, RESTART, Updates, choose_slot, image_under_test
 
-#: What a cut is to hit, in turn
-STAGES = ("install", "restart", "trial", "verdict")
-#: Ends once the boot partition can be written to, or the trial is over. The last word of a mount is
-#: of its file system, whatever namespace the writer is in.
+#: What a cut is to hit, in turn. How long an installation takes is known when it comes to that.
+STAGES = ("restart", "trial", "verdict", "install")
+#: In the background, with its status in a file, so that a refusal is no installation that was cut.
+INSTALL = """\
+rm -f /run/install.status
+setsid sh -c 'node-update install --no-reboot {source}; echo $? >/run/install.status' \\
+	>/run/install.log 2>&1 </dev/null &
+"""
+#: Succeeds unless that has ended with an error, which it prints.
+NOT_REFUSED = """\
+case $(cat /run/install.status 2>/dev/null) in '' | 0) exit 0 ;; esac
+cat /run/install.log
+exit 1
+"""
+#: Ends once the boot partition can be written to, or the trial is over; it has to run when this
+#: begins. The last word of a mount is of its file system, whatever namespace the writer is in.
 WRITING = """\
+/usr/lib/cairn/cairn-boot-slot on-trial || exit 1
 while /usr/lib/cairn/cairn-boot-slot on-trial; do
 	! grep -q ' /boot .* rw[^ ]*$' /proc/self/mountinfo || break
 	sleep 0.1
 done
 """
-#: Prints which slot that boots, or can, has not the root file system that its boot files are for.
+#: Prints what is not whole of the slots that boot, or can: the root file system that the boot files
+#: are for, and boot files other than those of the slot that runs. All versions here are of one
+#: image, so only those that name the slot or the version differ.
 WHOLE = """\
+current=$(/usr/lib/cairn/cairn-boot-slot get-current)
 for slot in a b; do
 	[ "$(/usr/lib/cairn/cairn-boot-slot get-state $slot)" = good ] || continue
 	release=/boot/slot-$slot/release
 	size=$(sed -n s/^root-size=//p $release)
 	sum=$(head -c "$size" /dev/disk/by-partlabel/root-$slot | sha256sum)
 	[ "${sum%% *}" = "$(sed -n s/^root-sha256=//p $release)" ] || echo "root-$slot is not whole"
+	(cd /boot/slot-$current && find . -type f) | while read -r file; do
+		case ${file##*/} in release | cmdline | cmdline.txt | config.txt | good) continue ;; esac
+		cmp -s /boot/slot-$current/$file /boot/slot-$slot/$file || echo "slot-$slot/$file differs"
+	done
 done
 """
 
@@ -58,33 +79,37 @@ class UpdateCuts:
         self.log = CutLog(lambda: Path(session.variable("CUT_LOG", default)))
         self.number = 0
         self.seconds = 0.0
+        self.stayed = 0
 
     def end_test(self, _data: object, result: object) -> None:
         """Of a recovery that did not end, the test's message is kept."""
         self.log.end_test(str(getattr(result, "message", "")))
 
-    def _install(self, source: str, stage: str, moment: float, policy: str) -> None:
-        """Writes a version to the other slot; in that stage, the power is cut in the middle."""
+    def _cut_while_it_is_written(self, source: str, moment: float, policy: str) -> None:
+        """The power is cut at that part of the time that the last installation took."""
+        deadline = time.monotonic() + moment * self.seconds
+        session.run(INSTALL.format(source=source))
+        time.sleep(max(0.0, deadline - time.monotonic()))
+        session.run(NOT_REFUSED)
+        CairnVM().cut_power(policy)
+
+    def _cut(self, source: str, new: str, policy: str, seed: int) -> None:
+        """One update up to the cut."""
+        stage = STAGES[self.number % len(STAGES)]
+        moment = random_number(seed, self.number, 0.02, 1.0)
         Updates().node_has_been_up_for_an_hour()
-        install = f"node-update install --no-reboot {source}"
-        if stage == "install" and self.seconds:
-            CairnVM().cut_power_during(install, moment * self.seconds, policy)
+        if stage == "install":
+            self._cut_while_it_is_written(source, moment, policy)
             return
         begin = time.monotonic()
-        session.run(install, 900)
-        self.seconds = (time.monotonic() - begin) / session.seconds(1)
-        if stage == "install":  # the first of all: how long it takes is known only now
-            CairnVM().cut_power(policy)
-
-    def _cut(self, source: str, stage: str, policy: str, seed: int) -> None:
-        """One update up to the cut."""
-        moment = random_number(seed, self.number, 0.02, 1.0)
-        self._install(source, stage, moment, policy)
-        if stage == "install":
-            return
+        session.run(f"node-update install --no-reboot {source}", 900)
+        self.seconds = time.monotonic() - begin
         Updates().try_what_is_installed()
         if stage == "restart":
-            time.sleep(2 + session.seconds(8) * moment)
+            # Two seconds until it is asked for; what is shut down takes longer than the rest.
+            time.sleep(2 + session.seconds(2) * moment)
+            process = session.virtual.process
+            assert process is not None and process.poll() is None, "it had restarted before the cut"
             CairnVM().cut_power(policy)
             return
         Updates().restart_as_the_firmware_would()
@@ -92,22 +117,28 @@ class UpdateCuts:
             time.sleep(session.seconds(25) * moment)
         else:
             CairnVM().wait_until_it_answers()
+            running = Updates().running_version()
+            assert running == new, f"version {running} is started, not {new}"
             session.run(WRITING, 900)
             time.sleep(moment)
         CairnVM().cut_power(policy)
 
     def _goes_on(self) -> None:
         """Starts it without the restart's argument, and waits until a version stays."""
-        board = image_under_test()[1]
-        choose_slot(board)
+        choose_slot(image_under_test()[1])
         session.machine.power_on()
         CairnVM().wait_until_it_answers()
+        restarts = 0
 
         def stays() -> bool | None:
+            nonlocal restarts
             process = session.virtual.process
             if process is not None and process.poll() is not None:
-                # The trial has given up, or was one that the power cut had not spent.
-                logger.info("the machine has restarted", also_console=True)
+                restarts += 1
+                log = since_power_on(session.virtual.serial.read_text(errors="replace"))
+                assert restarts == 1, "the node restarts again and again"
+                assert RESTART.split(" with")[0] in log, "the node has switched itself off"
+                logger.info("the node has restarted by itself", also_console=True)
                 Updates().restart_as_the_firmware_would(1)
                 CairnVM().wait_until_it_answers()
             try:
@@ -137,15 +168,15 @@ class UpdateCuts:
     def survive_a_power_cut_during_an_update(self, url: str, seed: int = 1) -> None:
         """One update to a newer version from ``url``, one power cut in it, and what must hold then.
 
-        The stages in turn: while it is written; during the restart; during the start of the new
-        version; while its verdict is written to the boot partition. The moment in it and what
-        becomes of unflushed writes depend on ``seed``, default 1. The machine needs a volatile
+        The stages in turn: during the restart; during the start of the new version; while its
+        verdict is written to the boot partition; while a version is written. The moment in it and
+        what becomes of unflushed writes depend on ``seed``, default 1. The machine needs a volatile
         disk.
 
         The node starts by itself, with the old version or the new one, and that stays. Fails if it
-        does not; if a slot that can boot has not the root file system that its boot files are for;
-        if node.conf has changed, a block that was flushed is lost or the coins are not the stock
-        node's; if a unit has failed.
+        does not; if a slot that can boot is not whole; if node.conf has changed, a block that was
+        flushed is lost or the coins are not the stock node's; if a unit has failed; or if the stage
+        was not hit.
 
         Example:
         | Survive A Power Cut During An Update    http://10.0.2.100:8334    seed=7
@@ -156,7 +187,7 @@ class UpdateCuts:
         file = Updates().make_update(new)
         flushed = Node().coins_should_equal_the_stock_nodes()
         conf = session.run("sha256sum </boot/node.conf")
-        self._cut(f"{url}/{file}", stage, policy, seed)
+        self._cut(f"{url}/{file}", new, policy, seed)
         self.log.begin(
             engine=image_under_test()[1].name,
             stage=stage,
@@ -173,10 +204,21 @@ class UpdateCuts:
             raise AssertionError(f"{flushed} blocks were flushed, the node is at {height}")
         try:
             now = self._is_whole((before, new), conf)
-        except AssertionError as error:
+        except ERRORS as error:
             self.log.wrong(str(error))
             raise
         self.log.end(height)
         logger.info(f"{self.number}: {stage}, {policy}: {now}", also_console=True)
         (FOLDER / file).unlink(missing_ok=True)
         self.number += 1
+        self.stayed += now == new
+
+    @keyword
+    def a_version_should_have_stayed(self) -> None:
+        """After at least one of the cuts the new version stayed: else none was ever tried.
+
+        Example:
+        | Survive A Power Cut During An Update    http://10.0.2.100:8334
+        | A Version Should Have Stayed
+        """
+        assert self.stayed, "no version stayed"

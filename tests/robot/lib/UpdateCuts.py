@@ -49,7 +49,8 @@ done
 """
 #: Prints what is not whole of the slots that boot, or can: the root file system that the boot files
 #: are for, and boot files other than those of the slot that runs. All versions here are of one
-#: image, so only those that name the slot or the version differ.
+#: image, so only those that name the slot or the version differ, and licenses, which an image has
+#: elsewhere.
 WHOLE = """\
 current=$(/usr/lib/cairn/cairn-boot-slot get-current)
 for slot in a b; do
@@ -59,7 +60,9 @@ for slot in a b; do
 	sum=$(head -c "$size" /dev/disk/by-partlabel/root-$slot | sha256sum)
 	[ "${sum%% *}" = "$(sed -n s/^root-sha256=//p $release)" ] || echo "root-$slot is not whole"
 	(cd /boot/slot-$current && find . -type f) | while read -r file; do
-		case ${file##*/} in release | cmdline | cmdline.txt | config.txt | good) continue ;; esac
+		case ${file##*/} in
+		release | cmdline | cmdline.txt | config.txt | good | license-*) continue ;;
+		esac
 		cmp -s /boot/slot-$current/$file /boot/slot-$slot/$file || echo "slot-$slot/$file differs"
 	done
 done

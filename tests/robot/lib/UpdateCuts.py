@@ -184,7 +184,9 @@ class UpdateCuts:
         Example:
         | Survive A Power Cut During An Update    http://10.0.2.100:8334    seed=7
         """
-        stage, policy = STAGES[self.number % len(STAGES)], policy_of(self.number // 4, seed)
+        stage = STAGES[self.number % len(STAGES)]
+        # Each stage with another policy in each round of four.
+        policy = policy_of(self.number + self.number // len(STAGES), seed)
         before = Updates().running_version()
         new = f"9.{self.number + 1}.0"
         file = Updates().make_update(new)

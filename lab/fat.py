@@ -9,6 +9,7 @@ File System Specification", 1.03.) A chain may go on behind the size, as for mos
 from __future__ import annotations
 
 import os
+import shutil
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -136,6 +137,28 @@ class Fat:
                     damaged.setdefault(name, str(error))
         except DamagedError as error:
             damaged[path or "/"] = str(error)
+
+
+def unpack(image: Path, offset: int, folder: Path) -> dict[str, str]:
+    """All files that can be read, in a new folder; what cannot, with the reason.
+
+    ``offset``: of the partition, in bytes. Raises DamagedError.
+    """
+    fat = Fat(image, offset)
+    try:
+        files, damaged = fat.tree()
+    finally:
+        fat.close()
+    shutil.rmtree(folder, ignore_errors=True)
+    for name, data in files.items():
+        path = folder / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        except (OSError, ValueError):
+            # a name that no file can have: of a directory that is damaged
+            damaged[name] = "a name that is none"
+    return damaged
 
 
 def _short_name(raw: bytes) -> str:

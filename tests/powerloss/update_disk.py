@@ -16,8 +16,8 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lab import sparse
-from lab.fat import DamagedError, Fat
+from lab import fat, sparse
+from lab.fat import DamagedError
 from lab.paths import ROOT
 from lab.pi_firmware import Boot, NothingBootsError, PiFirmware
 from tests.powerloss import mounts
@@ -176,23 +176,10 @@ class Node:
 
     def _unpack(self) -> Path:
         folder = self.work / "boot"
-        shutil.rmtree(folder, ignore_errors=True)
         try:
-            fat = Fat(self.image, self.offset + STARTS["boot"])
-            try:
-                files, self.damaged = fat.tree()
-            finally:
-                fat.close()
+            self.damaged = fat.unpack(self.image, self.offset + STARTS["boot"], folder)
         except DamagedError as error:
             raise BadError("stuck", str(error)) from error
-        for name, data in files.items():
-            path = folder / name
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(data)
-            except (OSError, ValueError):
-                # a name that no file can have: of a directory that is damaged
-                self.damaged[name] = "a name that is none"
         return folder
 
     def boot(self) -> Started:

@@ -19,8 +19,7 @@ from pathlib import Path
 from robot.api import logger
 from robot.api.deco import keyword, library
 
-from lab import boards, updates
-from lab.fat import Fat
+from lab import boards, fat, updates
 from lab.machine import run_host
 from lab.parsing import partition_offset
 from lab.paths import ROOT
@@ -101,25 +100,6 @@ def image_under_test() -> tuple[Path, boards.Board]:
     return image, board
 
 
-def whole_files(image: Path, folder: Path) -> Path:
-    """The boot partition's files in a new folder, but for those that a power cut has damaged.
-
-    The board's own loader does not look at them all, either; mtools would stop at the first.
-    """
-    fat = Fat(image, partition_offset(run_host("sfdisk", "--json", str(image)), "boot"))
-    try:
-        files, damaged = fat.tree()
-    finally:
-        fat.close()
-    for name, why in damaged.items():
-        logger.info(f"/boot/{name}: {why}", also_console=True)
-    shutil.rmtree(folder, ignore_errors=True)
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-    return folder
-
-
 def choose_slot(board: boards.Board, argument: str = "") -> None:
     """Sets the slot that the virtual machine's next start boots, where no loader is run there.
 
@@ -128,7 +108,12 @@ def choose_slot(board: boards.Board, argument: str = "") -> None:
     if board.meta["QEMU_FIRMWARE"]:
         return
     machine = session.virtual
-    firmware = PiFirmware(whole_files(machine.image, FOLDER / "boot"))
+    offset = partition_offset(run_host("sfdisk", "--json", str(machine.image)), "boot")
+    # The board's own loader does not look at all files, either; mtools would stop at the first
+    # that a power cut has damaged.
+    for name, why in fat.unpack(machine.image, offset, FOLDER / "boot").items():
+        logger.info(f"/boot/{name}: {why}", also_console=True)
+    firmware = PiFirmware(FOLDER / "boot")
     firmware.restart(argument)
     slot = firmware.boot().slot
     options = machine.options

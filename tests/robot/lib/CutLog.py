@@ -11,6 +11,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from lab.paths import ROOT
+from tests.robot.lib.session import session
+
 
 class CutLog:
     """One recovery at a time."""
@@ -51,3 +54,20 @@ class CutLog:
         with self._path().open("a") as file:
             file.write(json.dumps(self._cut) + "\n")
         self._cut = None
+
+
+class LoggedCuts:
+    """What a library of one test's cuts begins with: its log, the cuts' number, the test's end."""
+
+    ROBOT_LISTENER_API_VERSION = 3
+
+    def __init__(self, name: str) -> None:
+        """No cut yet; ``name``: of the log in out/robot, unless the variable CUT_LOG has a path."""
+        self.ROBOT_LIBRARY_LISTENER = self
+        default = str(ROOT / "out/robot" / name)
+        self.log = CutLog(lambda: Path(session.variable("CUT_LOG", default)))
+        self.number = 0
+
+    def end_test(self, _data: object, result: object) -> None:
+        """Of a recovery that did not end, the test's message is kept."""
+        self.log.end_test(str(getattr(result, "message", "")))

@@ -10,14 +10,12 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from pathlib import Path
 
 from robot.api import logger
 from robot.api.deco import keyword, library
 
-from lab.paths import ROOT
 from tests.robot.lib.CairnVM import CairnVM
-from tests.robot.lib.CutLog import CutLog
+from tests.robot.lib.CutLog import LoggedCuts
 from tests.robot.lib.Damage import Damage
 from tests.robot.lib.Node import OTHER_ENGINE, Node
 from tests.robot.lib.session import ERRORS, session
@@ -76,24 +74,15 @@ def lying_end(end: str, height: int, flushed: list[str]) -> str:
 
 
 @library(scope="TEST", auto_keywords=False)
-class PowerLoss:
+class PowerLoss(LoggedCuts):
     """One test's cuts."""
-
-    ROBOT_LISTENER_API_VERSION = 3
 
     def __init__(self) -> None:
         """No cut yet; the library listens for the end of the test."""
-        self.ROBOT_LIBRARY_LISTENER = self
-        default = str(ROOT / "out/robot/cuts.jsonl")
-        self.log = CutLog(lambda: Path(session.variable("CUT_LOG", default)))
+        super().__init__("cuts.jsonl")
         self.engine, self.filesystem, self.seed, self.flushed = "", "", 0, 0
-        self.number = 0
         self.aim, self.policy = "", ""
         self.ends: list[str] = []
-
-    def end_test(self, _data: object, result: object) -> None:
-        """Of a recovery that did not end, the test's message is kept."""
-        self.log.end_test(str(getattr(result, "message", "")))
 
     def _cut(self, script: str, first: float, last: float, repeat: bool) -> None:
         """Between so many seconds after the script was started, as aim and policy say."""

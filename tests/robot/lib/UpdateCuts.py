@@ -9,15 +9,13 @@ appended to the file of the Robot variable CUT_LOG (default out/robot/update-cut
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 from robot.api import logger
 from robot.api.deco import keyword, library
 
-from lab.paths import ROOT
 from lab.serial_log import since_power_on
 from tests.robot.lib.CairnVM import CairnVM
-from tests.robot.lib.CutLog import CutLog
+from tests.robot.lib.CutLog import LoggedCuts
 from tests.robot.lib.Node import Node
 from tests.robot.lib.PowerLoss import policy_of, random_number
 from tests.robot.lib.session import ERRORS, poll, session
@@ -70,23 +68,14 @@ done
 
 
 @library(scope="TEST", auto_keywords=False)
-class UpdateCuts:
+class UpdateCuts(LoggedCuts):
     """One test's cuts."""
-
-    ROBOT_LISTENER_API_VERSION = 3
 
     def __init__(self) -> None:
         """No cut yet; the library listens for the end of the test."""
-        self.ROBOT_LIBRARY_LISTENER = self
-        default = str(ROOT / "out/robot/update-cuts.jsonl")
-        self.log = CutLog(lambda: Path(session.variable("CUT_LOG", default)))
-        self.number = 0
+        super().__init__("update-cuts.jsonl")
         self.seconds = 0.0
         self.stayed = 0
-
-    def end_test(self, _data: object, result: object) -> None:
-        """Of a recovery that did not end, the test's message is kept."""
-        self.log.end_test(str(getattr(result, "message", "")))
 
     def _cut_while_it_is_written(self, source: str, moment: float, policy: str) -> None:
         """The power is cut at that part of the time that the last installation took."""
@@ -96,9 +85,8 @@ class UpdateCuts:
         session.run(NOT_REFUSED)
         CairnVM().cut_power(policy)
 
-    def _cut(self, source: str, new: str, policy: str, seed: int) -> None:
+    def _cut(self, stage: str, source: str, new: str, policy: str, seed: int) -> None:
         """One update up to the cut."""
-        stage = STAGES[self.number % len(STAGES)]
         moment = random_number(seed, self.number, 0.02, 1.0)
         Updates().node_has_been_up_for_an_hour()
         if stage == "install":
@@ -192,7 +180,7 @@ class UpdateCuts:
         file = Updates().make_update(new)
         flushed = Node().coins_should_equal_the_stock_nodes()
         conf = session.run("sha256sum </boot/node.conf")
-        self._cut(f"{url}/{file}", new, policy, seed)
+        self._cut(stage, f"{url}/{file}", new, policy, seed)
         self.log.begin(
             engine=image_under_test()[1].name,
             stage=stage,

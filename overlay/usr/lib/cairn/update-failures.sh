@@ -42,8 +42,16 @@ update_failed_by_itself() {
 
 # update_kept: prints the version beside, if one can go back to it
 update_kept() {
-	slots was-good "$(update_other)" || return 0
-	update_value "$root/boot/slot-$(update_other)/release" version
+	beside=$(update_other)
+	slots was-good "$beside" || return 0
+	update_value "$root/boot/slot-$beside/release" version
+}
+
+# update_over: prints what the next installation writes over: that, or what one before it has
+# written over already, and nobody was told
+update_over() {
+	over=$(update_kept)
+	echo "${over:-"$(update_value "$update_state/trial" over)"}"
 }
 
 # update_gone VERSION: is what could be gone back to still there? Not if RAUC has begun to write
@@ -54,13 +62,10 @@ update_gone() {
 	return 1
 }
 
-# update_note_writing [VERSION [LOST]]: notes that RAUC is about to write, and over what. With a
-# VERSION a power cut counts as its failure (update_count_killed). LOST: what one before has written
-# over, and nobody was told; default what is noted.
+# update_note_writing VERSION OVER: notes that RAUC is about to write, and over what. With a VERSION
+# a power cut counts as its failure (update_count_killed).
 update_note_writing() {
-	over=$(update_kept)
-	over=${over:-"${2:-"$(update_value "$update_state/trial" over)"}"}
-	printf 'phase=writing\nversion=%s\nover=%s\n' "${1:-}" "$over" | update_lasting trial
+	printf 'phase=writing\nversion=%s\nover=%s\n' "$1" "$2" | update_lasting trial
 }
 
 # update_count_killed: an installation was killed while RAUC wrote. Its note, which is removed,

@@ -237,9 +237,9 @@ update_install() {
 	[ -z "$conf_said" ] || echo "$conf_said" || :
 	# For the version that runs now, should the next one need other lines.
 	update_conf_next
-	lost=$(update_value "$update_state/trial" over)
+	kept=$(update_over)
 	update_count_killed
-	if ! update_note_writing "" "$lost" && [ -n "${3:-}" ]; then
+	if ! update_note_writing "" "$kept" && [ -n "${3:-}" ]; then
 		why="the data partition cannot be written, so a failure would not be remembered"
 		return 1
 	fi
@@ -248,8 +248,6 @@ update_install() {
 	# One that was killed leaves it mounted, and RAUC opens no second one.
 	umount "$root/run/cairn/rauc/bundle" 2>/dev/null || :
 	other=$(update_other)
-	kept=$(update_kept)
-	kept=${kept:-"$lost"}
 	update_say "$update_writing"
 	{
 		CAIRN_UPDATE_ALLOW=$2 CAIRN_UPDATE_BY_ITSELF=${3:-} \

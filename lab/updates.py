@@ -92,6 +92,8 @@ def make(
     text = re.sub(
         r"(?m)^(VERSION|VERSION_ID|IMAGE_VERSION)=.*$", rf"\1={version}", release.read_text()
     )
+    # What systemd greets with
+    text = re.sub(r"(?m)^PRETTY_NAME=.*$", f'PRETTY_NAME="Cairn {version}"', text)
     release.write_text(text)
     breaks(work / "root", way, seconds)
     packed = work / "rootfs.erofs"

@@ -15,7 +15,7 @@ Test Setup        Serve Updates    ${UPDATE_PORT}
 ${UPDATE_PORT}    ${18656}
 ${URL}            http://10.0.2.100:8334
 ${NEW}            9.0.0
-${CUTS}           8
+${CUTS}           10
 ${SEED}           1
 
 # Nothing in it restricts the network, for then there would be no download.

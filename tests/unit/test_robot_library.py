@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from robot.libdocpkg import LibraryDocumentation
@@ -26,6 +27,7 @@ from tests.robot.lib import Kernel as kernel
 from tests.robot.lib import Node as node
 from tests.robot.lib import PowerLoss as powerloss
 from tests.robot.lib import Units as units
+from tests.robot.lib import UpdateCuts as updatecuts
 from tests.robot.lib.CairnVM import CairnVM
 from tests.robot.lib.Contents import ALLOWED, beyond, compare
 from tests.robot.lib.CutLog import CutLog
@@ -232,6 +234,41 @@ def test_cut_log(tmp_path: Path) -> None:
     assert cuts[2]["message"] == "it did not come up"
     with pytest.raises(AssertionError, match="no recovery has begun"):
         log.end(1)
+
+
+def test_each_stage_of_an_update_with_each_policy() -> None:
+    """Twenty cuts have them all, whatever the seed."""
+    stages, policies = updatecuts.STAGES, powerloss.POLICIES
+    for seed in range(4):
+        pairs = {
+            (stages[number % len(stages)], powerloss.policy_of(number, seed))
+            for number in range(len(stages) * len(policies))
+        }
+        assert len(pairs) == len(stages) * len(policies)
+
+
+@pytest.mark.parametrize(
+    ("console", "begun"),
+    [
+        ("Welcome to Cairn 9.1.0!\n=== power on ===\nEFI stub\n", False),
+        ("=== power on ===\nWelcome to \x1b[1mCairn 9.2.0\x1b[0m!\n", True),
+        ("=== power on ===\nWelcome to Cairn 9.2", False),
+        ("=== power on ===\nWelcome to Cairn 9.1.0!\n", None),
+    ],
+)
+def test_version_that_has_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, console: str, begun: bool | None
+) -> None:
+    """Its greeting since the last start counts; that of another version is a failure."""
+    serial = tmp_path / "serial.log"
+    serial.write_text(console)
+    monkeypatch.setattr(Session, "virtual", SimpleNamespace(serial=serial))
+    cuts = updatecuts.UpdateCuts()
+    if begun is None:
+        with pytest.raises(AssertionError, match=r"version 9\.1\.0 is started"):
+            cuts._system_has_begun("9.2.0", 0)
+    else:
+        assert cuts._system_has_begun("9.2.0", 0) is begun
 
 
 # -- scripts for the guest -----------------------------------------------------------

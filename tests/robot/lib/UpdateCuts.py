@@ -8,6 +8,7 @@ appended to the file of the Robot variable CUT_LOG (default out/robot/update-cut
 
 from __future__ import annotations
 
+import re
 import time
 
 from robot.api import logger
@@ -23,7 +24,7 @@ from tests.robot.lib.Units import Units
 from tests.robot.lib.Updates import FOLDER, RESTART, Updates, choose_slot, image_under_test
 
 #: What a cut is to hit, in turn. How long an installation takes is known when it comes to that.
-STAGES = ("restart", "trial", "verdict", "install")
+STAGES = ("restart", "boot", "trial", "verdict", "install")
 #: In the background, with its status in a file, so that a refusal is no installation that was cut.
 INSTALL = """\
 rm -f /run/install.status
@@ -85,6 +86,19 @@ class UpdateCuts(LoggedCuts):
         session.run(NOT_REFUSED)
         CairnVM().cut_power(policy)
 
+    def _system_has_begun(self, version: str, seconds: float) -> bool:
+        """Whether systemd has greeted within so many seconds; fails if another version has."""
+        deadline = time.monotonic() + seconds
+        while True:
+            log = since_power_on(session.virtual.serial.read_text(errors="replace"))
+            greeting = re.search(r"Welcome to Cairn (\S+)!", log)
+            if greeting:
+                assert greeting[1] == version, f"version {greeting[1]} is started, not {version}"
+                return True
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.1)
+
     def _cut(self, stage: str, source: str, new: str, policy: str, seed: int) -> None:
         """One update up to the cut."""
         moment = random_number(seed, self.number, 0.02, 1.0)
@@ -104,8 +118,11 @@ class UpdateCuts(LoggedCuts):
             CairnVM().cut_power(policy)
             return
         Updates().restart_as_the_firmware_would()
-        if stage == "trial":
-            time.sleep(session.seconds(25) * moment)
+        if stage == "boot":
+            self._system_has_begun(new, session.seconds(10) * moment)
+        elif stage == "trial":
+            assert self._system_has_begun(new, session.seconds(300)), f"version {new} has not begun"
+            time.sleep(session.seconds(20) * moment)
         else:
             CairnVM().wait_until_it_answers()
             running = Updates().running_version()
@@ -159,10 +176,10 @@ class UpdateCuts(LoggedCuts):
     def survive_a_power_cut_during_an_update(self, url: str, seed: int = 1) -> None:
         """One update to a newer version from ``url``, one power cut in it, and what must hold then.
 
-        The stages in turn: during the restart; during the start of the new version; while its
-        verdict is written to the boot partition; while a version is written. The moment in it and
-        what becomes of unflushed writes depend on ``seed``, default 1. The machine needs a volatile
-        disk.
+        The stages in turn: during the restart; while the loader or the kernel starts; while the
+        new version's system does; while its verdict is written to the boot partition; while a
+        version is written. The moment in it and what becomes of unflushed writes depend on
+        ``seed``, default 1. The machine needs a volatile disk.
 
         The node starts by itself, with the old version or the new one, and that stays. Fails if it
         does not; if a slot that can boot is not whole; if node.conf has changed, a block that was
@@ -173,8 +190,8 @@ class UpdateCuts(LoggedCuts):
         | Survive A Power Cut During An Update    http://10.0.2.100:8334    seed=7
         """
         stage = STAGES[self.number % len(STAGES)]
-        # Each stage with another policy in each round of four.
-        policy = policy_of(self.number + self.number // len(STAGES), seed)
+        # Each stage with another policy in each round of five, as there are four.
+        policy = policy_of(self.number, seed)
         before = Updates().running_version()
         new = f"9.{self.number + 1}.0"
         file = Updates().make_update(new)

@@ -21,6 +21,8 @@ FREE, DIRECTORY, LABEL, LONG = 0xE5, 0x10, 0x08, 0x0F
 LAST = 0x0FFFFFF7
 #: Deeper than any path of a boot partition; a damaged folder may contain itself.
 DEPTH = 4
+#: In bytes, of Linux (limits.h)
+NAME_MAX = 255
 #: Bytes of a directory, at most (specification: 65536 entries)
 DIRECTORY_MAX = 65536 * ENTRY
 
@@ -46,6 +48,13 @@ class Fat:
         """``offset``: of the partition, in bytes. Raises DamagedError."""
         self._file = os.open(image, os.O_RDONLY)
         self._offset = offset
+        try:
+            self._read_layout()
+        except BaseException:
+            self.close()
+            raise
+
+    def _read_layout(self) -> None:
         head = self._read(0, 512)
         sector, self.per_cluster, reserved, copies = struct.unpack_from("<HBHB", head, 11)
         (sectors,) = struct.unpack_from("<I", head, 32)
@@ -126,6 +135,9 @@ class Fat:
         try:
             for entry in self.entries(cluster):
                 name = path + entry.name
+                if not _is_name(entry.name):
+                    damaged[name] = "a name that is none"
+                    continue
                 if entry.folder:
                     if depth < DEPTH and entry.cluster:
                         self._walk(entry.cluster, f"{name}/", files, damaged, depth + 1)
@@ -142,23 +154,28 @@ class Fat:
 def unpack(image: Path, offset: int, folder: Path) -> dict[str, str]:
     """All files that can be read, in a new folder; what cannot, with the reason.
 
-    ``offset``: of the partition, in bytes. Raises DamagedError.
+    ``offset``: of the partition, in bytes. Raises DamagedError, and OSError if the folder cannot be
+    written.
     """
+    shutil.rmtree(folder, ignore_errors=True)
     fat = Fat(image, offset)
     try:
         files, damaged = fat.tree()
     finally:
         fat.close()
-    shutil.rmtree(folder, ignore_errors=True)
     for name, data in files.items():
         path = folder / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
-        except (OSError, ValueError):
-            # a name that no file can have: of a directory that is damaged
-            damaged[name] = "a name that is none"
+        except (FileExistsError, NotADirectoryError, IsADirectoryError):
+            damaged[name] = "a file and a folder of one name"
     return damaged
+
+
+def _is_name(name: str) -> bool:
+    """Whether a file can have it: what lies in a damaged directory may lead elsewhere."""
+    return 0 < len(os.fsencode(name)) <= NAME_MAX and not {"/", "\0"} & set(name)
 
 
 def _short_name(raw: bytes) -> str:

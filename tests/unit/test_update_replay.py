@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.fat import DamagedError, Fat
+from lab.fat import DamagedError, Fat, unpack
 from lab.paths import ROOT
 from lab.request_trace import Writer
 from tests.powerloss import reconstruct, update_disk, update_replay
@@ -109,6 +109,43 @@ def test_long_names_that_fit_no_entry(boot: Path) -> None:
     files, _ = tree(boot)
     assert "kernel_2712.img" not in files
     assert "KERNEL~9.IMG" in files
+
+
+def test_names_that_no_file_can_have(boot: Path, tmp_path: Path) -> None:
+    """What a damaged directory says leads nowhere out of the folder, and is damaged."""
+    folder = tmp_path / "deep/er/folder"
+    names = (b"../../EVTXT", b"/TMP/EV TXT", b"        TXT", b"A\0B     TXT")
+    for number, name in enumerate(names):
+        image = tmp_path / f"boot{number}"
+        reconstruct.copy(boot, image)
+        patch(image, entry_of(image, b"KERNEL~1IMG"), name)
+        before = {path for path in tmp_path.rglob("*") if folder not in path.parents}
+        damaged = unpack(image, 0, folder)
+        folders = {folder, *folder.parents}
+        after = {path for path in tmp_path.rglob("*") if folder not in path.parents}
+        assert after - before <= folders, name
+        assert "kernel_2712.img" not in {path.name for path in folder.iterdir()}
+        assert ("a name that is none" in damaged.values()) is (name != b"        TXT"), damaged
+    assert not Path("/TMP").exists()
+
+
+def test_a_file_and_a_folder_of_one_name(boot: Path, tmp_path: Path) -> None:
+    """Only one of them can be there; the other is damaged."""
+    # In small letters, by the byte behind the attributes
+    patch(boot, entry_of(boot, b"KERNEL~1IMG"), b"LOADER     \x20\x08")
+    damaged = unpack(boot, 0, tmp_path / "folder")
+    assert list(damaged.values()) == ["a file and a folder of one name"], damaged
+
+
+def test_nothing_of_a_boot_before_is_left(boot: Path, tmp_path: Path) -> None:
+    """Also where there is no file system any more."""
+    folder = tmp_path / "folder"
+    assert unpack(boot, 0, folder) == {}
+    assert (folder / "loader/entries/cairn-a+3.conf").read_text() == "title x\n"
+    patch(boot, 510, b"\0\0")
+    with pytest.raises(DamagedError):
+        unpack(boot, 0, folder)
+    assert not folder.exists()
 
 
 # -- what is judged ----------------------------------------------------------------------

@@ -262,13 +262,18 @@ def test_version_that_has_begun(
     """Its greeting since the last start counts; that of another version is a failure."""
     serial = tmp_path / "serial.log"
     serial.write_text(console)
-    monkeypatch.setattr(Session, "virtual", SimpleNamespace(serial=serial))
+    process = SimpleNamespace(poll=lambda: None)
+    monkeypatch.setattr(Session, "virtual", SimpleNamespace(serial=serial, process=process))
     cuts = updatecuts.UpdateCuts()
     if begun is None:
         with pytest.raises(AssertionError, match=r"version 9\.1\.0 is started"):
             cuts._system_has_begun("9.2.0", 0)
     else:
         assert cuts._system_has_begun("9.2.0", 0) is begun
+    if begun is False:
+        process.poll = lambda: 0
+        with pytest.raises(AssertionError, match="it had ended before the cut"):
+            cuts._system_has_begun("9.2.0", 60)
 
 
 # -- scripts for the guest -----------------------------------------------------------

@@ -97,7 +97,13 @@ class UpdateCuts(LoggedCuts):
                 return True
             if time.monotonic() >= deadline:
                 return False
+            self._still_runs()
             time.sleep(0.1)
+
+    def _still_runs(self) -> None:
+        """Else what is cut is a machine that has restarted or crashed by itself."""
+        process = session.virtual.process
+        assert process is not None and process.poll() is None, "it had ended before the cut"
 
     def _cut(self, stage: str, source: str, new: str, policy: str, seed: int) -> None:
         """One update up to the cut."""
@@ -113,8 +119,7 @@ class UpdateCuts(LoggedCuts):
         if stage == "restart":
             # Two seconds until it is asked for; what is shut down takes longer than the rest.
             time.sleep(2 + session.seconds(2) * moment)
-            process = session.virtual.process
-            assert process is not None and process.poll() is None, "it had restarted before the cut"
+            self._still_runs()
             CairnVM().cut_power(policy)
             return
         Updates().restart_as_the_firmware_would()
@@ -129,6 +134,7 @@ class UpdateCuts(LoggedCuts):
             assert running == new, f"version {running} is started, not {new}"
             session.run(WRITING, 900)
             time.sleep(moment)
+        self._still_runs()
         CairnVM().cut_power(policy)
 
     def _goes_on(self) -> None:
@@ -176,10 +182,10 @@ class UpdateCuts(LoggedCuts):
     def survive_a_power_cut_during_an_update(self, url: str, seed: int = 1) -> None:
         """One update to a newer version from ``url``, one power cut in it, and what must hold then.
 
-        The stages in turn: during the restart; while the loader or the kernel starts; while the
-        new version's system does; while its verdict is written to the boot partition; while a
-        version is written. The moment in it and what becomes of unflushed writes depend on
-        ``seed``, default 1. The machine needs a volatile disk.
+        The stages in turn: during the restart; while the firmware, the loader or the kernel starts,
+        at the latest when systemd greets; while the new version's system does; while its verdict is
+        written to the boot partition; while a version is written. The moment in it and what becomes
+        of unflushed writes depend on ``seed``, default 1. The machine needs a volatile disk.
 
         The node starts by itself, with the old version or the new one, and that stays. Fails if it
         does not; if a slot that can boot is not whole; if node.conf has changed, a block that was
@@ -194,6 +200,9 @@ class UpdateCuts(LoggedCuts):
         policy = policy_of(self.number, seed)
         before = Updates().running_version()
         new = f"9.{self.number + 1}.0"
+        # One that a run before has left is of another image.
+        for left in FOLDER.glob(f"cairn-{new}-*.raucb"):
+            left.unlink()
         file = Updates().make_update(new)
         flushed = Node().coins_should_equal_the_stock_nodes()
         conf = session.run("sha256sum </boot/node.conf")

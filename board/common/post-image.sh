@@ -24,8 +24,10 @@ work=$binaries/work
 rm -rf "$work" "${binaries:?}/boot"
 mkdir -p "$work" "$binaries/boot"
 cp "$common/node.conf" "$binaries/boot/"
-# slot SLOT: kernel command line that mounts this root slot, and names it for RAUC
-slot() { echo "root=PARTLABEL=root-$1 rauc.slot=$1 $(board_cmdline)"; }
+# slot SLOT: kernel command line that mounts this root slot, as an update writes it
+# shellcheck source=overlay/usr/lib/cairn/slot-files.sh
+. "$ROOT/overlay/usr/lib/cairn/slot-files.sh"
+slot() { slot_cmdline "$1" "$version" "$(board_cmdline)"; }
 # What a slot is: read by the updates (overlay/usr/lib/cairn/update.sh).
 release() {
 	echo "version=$version"

@@ -47,10 +47,13 @@ def repo(tmp_path: Path) -> Path:
     repo = tmp_path / "repo"
     for name in ("support", "board", "buildroot-external", "lab"):
         shutil.copytree(ROOT / name, repo / name)
-    (repo / "overlay/usr/share/cairn").mkdir(parents=True)
-    shutil.copy(ROOT / "overlay/usr/share/cairn/data-format", repo / "overlay/usr/share/cairn")
-    for name in ("Makefile", "VERSION"):
-        shutil.copy(ROOT / name, repo)
+    for folder in ("overlay/usr/share/cairn", "overlay/usr/lib/cairn"):
+        (repo / folder).mkdir(parents=True)
+    for name in (
+        *("Makefile", "VERSION", "overlay/usr/share/cairn/data-format"),
+        "overlay/usr/lib/cairn/slot-files.sh",
+    ):
+        shutil.copy(ROOT / name, repo / name)
     (repo / "docs/reports").mkdir(parents=True)
     (repo / "board/third").mkdir()
     (repo / "board/third/meta").write_text(META)
@@ -109,8 +112,10 @@ def test_image_and_qemu(repo: Path) -> None:
         "qemu-system-riscv64 -machine virt,aclint=on -accel tcg,thread=multi -cpu rv64"
     ), result.stderr
     common = (repo / "board/common/cmdline").read_text().strip()
+    version = (repo / "VERSION").read_text().strip()
     assert words[words.index("-append") + 1] == (
-        f"root=PARTLABEL=root-a rauc.slot=a {common} reboot=w console=ttyS0 quiet"
+        f"root=PARTLABEL=root-a rauc.slot=a cairn.version={version} {common} reboot=w"
+        " console=ttyS0 quiet"
     )
     assert "virtio-blk-device,drive=disk0" in words
     left = [

@@ -21,6 +21,7 @@ from robot.libdocpkg import LibraryDocumentation
 from lab.guest_shell import Result
 from lab.limits import Traffic
 from lab.paths import ROOT
+from lab.serial_log import since_power_on
 from tests.robot.lib import Damage as damage
 from tests.robot.lib import Figures as figures
 from tests.robot.lib import Kernel as kernel
@@ -257,13 +258,12 @@ def test_each_stage_of_an_update_with_each_policy() -> None:
     ],
 )
 def test_version_that_has_begun(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, console: str, begun: bool | None
+    monkeypatch: pytest.MonkeyPatch, console: str, begun: bool | None
 ) -> None:
     """Its greeting since the last start counts; that of another version is a failure."""
-    serial = tmp_path / "serial.log"
-    serial.write_text(console)
     process = SimpleNamespace(poll=lambda: None)
-    monkeypatch.setattr(Session, "virtual", SimpleNamespace(serial=serial, process=process))
+    machine = SimpleNamespace(serial_log=lambda: since_power_on(console), process=process)
+    monkeypatch.setattr(Session, "virtual", machine)
     cuts = updatecuts.UpdateCuts()
     if begun is None:
         with pytest.raises(AssertionError, match=r"version 9\.1\.0 is started"):

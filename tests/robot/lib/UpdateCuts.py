@@ -14,7 +14,6 @@ import time
 from robot.api import logger
 from robot.api.deco import keyword, library
 
-from lab.serial_log import since_power_on
 from tests.robot.lib.CairnVM import CairnVM
 from tests.robot.lib.CutLog import LoggedCuts
 from tests.robot.lib.Node import Node
@@ -90,7 +89,7 @@ class UpdateCuts(LoggedCuts):
         """Whether systemd has greeted within so many seconds; fails if another version has."""
         deadline = time.monotonic() + seconds
         while True:
-            log = since_power_on(session.virtual.serial.read_text(errors="replace"))
+            log = session.virtual.serial_log()
             greeting = re.search(r"Welcome to Cairn (\S+)!", log)
             if greeting:
                 assert greeting[1] == version, f"version {greeting[1]} is started, not {version}"
@@ -149,7 +148,7 @@ class UpdateCuts(LoggedCuts):
             process = session.virtual.process
             if process is not None and process.poll() is not None:
                 restarts += 1
-                log = since_power_on(session.virtual.serial.read_text(errors="replace"))
+                log = session.virtual.serial_log()
                 assert restarts == 1, "the node restarts again and again"
                 assert RESTART.split(" with")[0] in log, "the node has switched itself off"
                 logger.info("the node has restarted by itself", also_console=True)

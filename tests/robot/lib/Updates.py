@@ -24,7 +24,6 @@ from lab.machine import run_host
 from lab.parsing import partition_offset
 from lab.paths import ROOT
 from lab.pi_firmware import PiFirmware
-from lab.serial_log import since_power_on
 from lab.under_test import Need
 from tests.robot.lib.session import session
 from tests.shared.certificates import new_certificate
@@ -327,7 +326,7 @@ class Updates:
         """
         machine = session.virtual
         machine.ends(session.seconds(seconds))
-        log = since_power_on(machine.serial.read_text(errors="replace"))
+        log = machine.serial_log()
         argument = log.rpartition(RESTART)[2].partition("'")[0] if RESTART in log else ""
         choose_slot(image_under_test()[1], argument)
         machine.power_on()

@@ -48,6 +48,67 @@ def test_without_a_restart(node: UpdateNode) -> None:
     assert node.restarted(node.run("node-update", "reboot")).version == "2.0.0"
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+def test_change_of_mind(node: UpdateNode, shell: str) -> None:
+    """cancel: what runs starts at each restart, and the same version can be installed again."""
+    install(node, "--no-reboot")
+    said = node.run("node-update", "cancel", shell=shell)
+    assert "Version 2.0.0 is not tried at the next restart any more. Version 1.0.0 stays." in said
+    assert not (node.path / "var/lib/cairn/update/trial").exists()
+    assert "next boot" not in node.run("node-update", "status", shell=shell)
+    assert "nothing is installed" in node.run("node-update", "reboot", status=1, shell=shell)
+    assert node.cut().version == "1.0.0"
+    node.trial()
+    assert not node.read("var/lib/cairn/update/failed")
+    assert "no other version" in node.run("node-update", "cancel", status=1, shell=shell)
+    assert node.restarted(install(node)).version == "2.0.0"
+    assert "on trial" in node.run("node-update", "cancel", status=1, shell=shell)
+    node.trial()
+    assert node.cut().version == "2.0.0"
+
+
+def test_change_of_mind_that_cannot_be_written(node: UpdateNode) -> None:
+    """Said, and it can still be tried; another restart goes on with it."""
+    install(node, "--no-reboot")
+    program(node.tools / "rm", 'case "$*" in */boot/*) exit 1 ;; esac; exec /usr/bin/rm "$@"')
+    said = node.run("node-update", "cancel", status=1)
+    assert "the boot partition could not be written" in said
+    assert "not tried" not in said
+    assert node.slots("get-primary") == "b"
+    (node.tools / "rm").unlink()
+    assert node.restarted(node.run("node-update", "reboot")).version == "2.0.0"
+
+
+def test_power_cut_in_a_change_of_mind(node: UpdateNode) -> None:
+    """The next start goes on with it, unless the loader was faster; a failure is none of it."""
+    install(node, "--no-reboot")
+    program(
+        node.tools / "rm",
+        'case "$*" in */trial*) kill -9 $PPID; exit 1 ;; esac; exec /usr/bin/rm "$@"',
+    )
+    node.run("node-update", "cancel", status=None)
+    (node.tools / "rm").unlink()
+    assert "phase=cancelled" in node.read("var/lib/cairn/update/trial")
+    assert node.cut().version == "1.0.0"
+    node.trial()
+    assert node.screen().startswith("Version 2.0.0 is not tried at the next restart any more.")
+    assert not node.read("var/lib/cairn/update/failed")
+    assert not (node.path / "var/lib/cairn/update/trial").exists()
+    install(node, "--no-reboot")
+    program(node.tools / "rm", f'case "$*" in {node.path}/boot/*) kill -9 $PPID ;; esac; exit 1')
+    node.run("node-update", "cancel", status=None)
+    (node.tools / "rm").unlink()
+    assert node.slots("get-primary") == "b"
+    if node.cut().version == "2.0.0":
+        assert node.cut().version == "1.0.0"
+        node.trial()
+        assert node.screen().startswith("Version 2.0.0 did not stay")
+    else:
+        node.trial()
+        assert node.screen().startswith("Version 2.0.0 is not tried at the next restart any more.")
+    assert node.slots("get-primary") == "a"
+
+
 def test_nothing_to_reboot_into(node: UpdateNode) -> None:
     """Nor to roll back to."""
     assert "nothing is installed" in node.run("node-update", "reboot", status=1)
@@ -91,6 +152,8 @@ def test_no_rollback_while_an_update_is_written(pi: UpdateNode) -> None:
         (["status", "x"], 2, "usage"),
         (["rollback", "2.0.0"], 2, "unknown option"),
         (["reboot", "now"], 2, "usage"),
+        (["cancel", "2.0.0"], 2, "usage"),
+        (["cancel"], 1, "no other version"),
         (["check", "a", "b"], 2, "usage"),
     ],
 )

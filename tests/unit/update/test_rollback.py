@@ -565,6 +565,28 @@ def test_installation_that_fails_after_a_prepared_rollback(node: UpdateNode) -> 
     assert node.read("boot/node.conf") == "filters=1\n"
 
 
+def test_rollback_that_is_cancelled(node: UpdateNode) -> None:
+    """The owner's node.conf comes back, at the latest with the next start that can write it."""
+    rollback_to(node, "hostname=attic\n", "filters=1\n")
+    program(node.tools / "mv", 'case "$*" in */node.conf) exit 1 ;; esac; exec /usr/bin/mv "$@"')
+    said = node.run("node-update", "cancel")
+    assert "is not tried at the next restart any more." in said
+    assert "node.conf is still the one from before the update" in said
+    assert node.slots("get-primary") == node.slots("get-current")
+    (node.tools / "mv").unlink()
+    present = node.cut().version
+    node.trial()
+    assert node.read("boot/node.conf") == "filters=1\n"
+    node.run("node-update", "rollback", "--node-conf", "--no-reboot")
+    assert node.read("boot/node.conf").startswith("hostname=attic\n")
+    said = node.run("node-update", "cancel")
+    assert f"Version {present} stays. Your own node.conf is in place" in said
+    assert node.read("boot/node.conf") == "filters=1\n"
+    assert not (node.path / "var/lib/cairn/update/trial").exists()
+    # It was good, and still is one to go back to.
+    assert node.restarted(node.run("node-update", "rollback")).version != present
+
+
 def test_node_conf_that_an_earlier_rollback_replaced(node: UpdateNode) -> None:
     """It is for another version: a trial that it was not replaced for does not bring it back."""
     on_trial(node)

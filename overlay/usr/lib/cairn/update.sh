@@ -195,6 +195,15 @@ update_take_back() {
 	update_armed || :
 }
 
+# update_cancel: version, which is noted in trial, is not tried, and a node.conf that a rollback has
+# replaced for it comes back. Fails if the boot partition cannot be written; the note stays then.
+update_cancel() {
+	slots set-primary "$(slots get-current)" || return 1
+	update_conf_over
+	update_say "Version $version is not tried at the next restart any more." \
+		"Version $(update_version) stays.${conf_said:+ $conf_said}"
+}
+
 # update_lock: keeps other updates and rollbacks out; fails with a sentence in why, and busy is 1 if
 # there is one. The lock is gone with the last process that has it open, however that ends.
 update_lock() {

@@ -29,7 +29,7 @@
 #   fail              nothing helps in this boot
 #
 # Rules that never break: only a disk that is blank is made without erase=; erase= takes an exact
-# serial number and never a disk with complete data; a marker at- leaves its own disk only; two
+# serial number and never a disk with complete data, or one that a node starts from; a marker at- leaves its own disk only; two
 # claimants are refused.
 BEGIN {
 	FS = "\t"
@@ -98,6 +98,12 @@ function claims(id, only_complete,    i, n) {
 	for (i = 1; i <= part_count; i++)
 		if (id_of(parts[i]) "" == id "" && (!only_complete || complete(parts[i]))) found[++n] = parts[i]
 	return n + 0
+}
+# The card or disk of another node, which has chain and wallets in the partition `data`, whether that
+# can be read at this moment or not.
+function system_of_a_node(disk,    i, has) {
+	for (i = 1; i <= part_count; i++) if (on[parts[i]] == disk) has[part_label[parts[i]]] = 1
+	return ("root-a" in has) && ("data" in has)
 }
 function complete_on(disk,    i, n) {
 	split("", found)
@@ -271,6 +277,12 @@ function decide_disk(    disk, n, part, id, i) {
 		wait(shown(disk) " has the data of a node (" id_of(part) ") which cannot be read, and is not" \
 			" erased. The disk may be failing: save the wallet from it on another computer, or" \
 			" erase it there.")
+		return
+	}
+	if (system_of_a_node(disk)) {
+		wait(shown(disk) " is one that a node has started from, with its data and wallets on it, and" \
+			" is not erased. Start that node and save its wallets, or erase the disk on another" \
+			" computer.")
 		return
 	}
 	if (want == "name" && erase != "" && erase == serial[disk]) { ready("erase", disk); return }

@@ -119,7 +119,9 @@ SPEAKERS = (
     *("lib/cairn/recovery.sh", "lib/cairn/verdict.tsv"),
     *("lib/cairn/cairn-health-advice.sh", "lib/cairn/cairn-status-warnings.sh"),
     *("lib/cairn/cairn-status-bitcoind.awk", "lib/cairn/datadisk.awk"),
-    "lib/cairn/datadisk-move.sh",
+    *("lib/cairn/datadisk-move.sh", "lib/cairn/cairn-datadisk", "lib/cairn/trial-look.sh"),
+    *("lib/cairn/update-failures.sh", "lib/cairn/update-ready.sh"),
+    "lib/cairn/node-conf-rejected.awk",
 )
 #: A sentence in quotes, or of the table.
 SENTENCE = re.compile(r"""(?:"(?:! )?|^say\t[^\t]+\t)((?:[A-Z]|bitcoind |node\.conf )[^"\n]*)""")

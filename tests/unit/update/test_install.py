@@ -44,7 +44,7 @@ def test_without_a_restart(node: UpdateNode) -> None:
     """--no-reboot leaves it to node-update reboot."""
     said = install(node, "--no-reboot")
     assert "\nreboot" not in said
-    assert "next boot   tries 2.0.0" in node.run("node-update", "status")
+    assert "waiting     2.0.0, which node-update reboot tries" in node.run("node-update", "status")
     assert node.restarted(node.run("node-update", "reboot")).version == "2.0.0"
 
 
@@ -55,7 +55,7 @@ def test_change_of_mind(node: UpdateNode, shell: str) -> None:
     said = node.run("node-update", "cancel", shell=shell)
     assert "Version 2.0.0 is not tried at the next restart any more. Version 1.0.0 stays." in said
     assert not (node.path / "var/lib/cairn/update/trial").exists()
-    assert "next boot" not in node.run("node-update", "status", shell=shell)
+    assert "waiting" not in node.run("node-update", "status", shell=shell)
     assert "nothing is installed" in node.run("node-update", "reboot", status=1, shell=shell)
     assert node.cut().version == "1.0.0"
     node.trial()
@@ -72,11 +72,47 @@ def test_change_of_mind_that_cannot_be_written(node: UpdateNode) -> None:
     install(node, "--no-reboot")
     program(node.tools / "rm", 'case "$*" in */boot/*) exit 1 ;; esac; exec /usr/bin/rm "$@"')
     said = node.run("node-update", "cancel", status=1)
-    assert "the boot partition could not be written" in said
+    assert "The boot partition cannot be written, so version 2.0.0 may still be tried" in said
     assert "not tried" not in said
     assert node.slots("get-primary") == "b"
     (node.tools / "rm").unlink()
     assert node.restarted(node.run("node-update", "reboot")).version == "2.0.0"
+
+
+def test_change_of_mind_that_a_start_cannot_write(pi: UpdateNode) -> None:
+    """The screen says so at each start, and the note stays."""
+    install(pi, "--no-reboot")
+    trial = pi.read("var/lib/cairn/update/trial").replace("phase=installed", "phase=cancelled")
+    pi.write("var/lib/cairn/update/trial", trial)
+    program(pi.tools / "rm", 'case "$*" in */boot/*) exit 1 ;; esac; exec /usr/bin/rm "$@"')
+    assert pi.cut().version == "1.0.0"
+    pi.trial()
+    assert pi.screen().startswith("The boot partition cannot be written, so version 2.0.0 may")
+    assert pi.read("var/lib/cairn/update/trial") == trial
+
+
+def test_failure_while_another_version_waits(node: UpdateNode) -> None:
+    """It is not tried any more then, and that is said."""
+    install(node, "--no-reboot")
+    bundle = node.bundle("3.0.0", "unsigned")
+    (bundle / "signed").unlink()
+    said = install(node, node.file(bundle, "bundles/unsigned.raucb"), status=1)
+    assert "Version 2.0.0 is not tried at the next restart any more." in said
+    assert "Nothing has changed" not in said
+    assert node.slots("get-primary") == "a"
+
+
+def test_without_a_boot_partition(node: UpdateNode) -> None:
+    """It is no other disk's, and nothing is known of the other slot."""
+    on_trial(node)
+    node.trial()
+    lines = node.read("proc/self/mountinfo").splitlines()
+    node.write("proc/self/mountinfo", "".join(f"{x}\n" for x in lines if " /boot " not in x))
+    words = "the boot partition is not mounted; restart the node"
+    assert f"beside it   not known: {words}" in node.run("node-update", "status")
+    for command in ("reboot", "cancel", "rollback"):
+        assert words in node.run("node-update", command, status=1)
+    assert words in install(node, "--again", status=1)
 
 
 def test_power_cut_in_a_change_of_mind(node: UpdateNode) -> None:

@@ -82,7 +82,14 @@ update_words() {
 		;;
 	esac
 	update_fault=$(update_server "$update_fault")
-	[ -z "$update_fault" ] || update_said="the HTTPS server's certificate: $update_fault"
+	if [ -n "$update_fault" ]; then
+		update_said="the HTTPS server's certificate: $update_fault"
+	else
+		case $update_said in
+		# RAUC's own end of a sentence that has the address in it, which may be long
+		*": server not responding") update_said="no server answers: $update_said" ;;
+		esac
+	fi
 	printf '%s\n' "$update_said" | LC_ALL=C tr -c '\n -~' '?' | cut -c1-200
 }
 
@@ -110,6 +117,9 @@ update_because() {
 	"$update_verify has expired"*)
 		why="by the node's clock, $(date -u +%Y-%m-%d), the certificate that signed it has ended;"
 		why="$why take a bundle that was signed later"
+		;;
+	"no server answers: "*)
+		why="no server answers at that address; check the address and the network (${1#*: })"
 		;;
 	*"Compatible mismatch"*) why="it is for another board ($1)" ;;
 	*"remote server"*) why="the server did not send the whole bundle ($1)" ;;

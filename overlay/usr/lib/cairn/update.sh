@@ -4,10 +4,6 @@
 # mounts bundles at /run/cairn/rauc and keeps /run/cairn/rauc.status (board/common/rauc.conf).
 update_state=$root/var/lib/cairn/update
 
-# why nothing can be done while datadisk_boot says `other`
-update_other_disk="the boot partition that is mounted is not on the disk of the root file system;"
-update_other_disk="$update_other_disk unplug a disk that was another node's, and restart"
-
 # slots COMMAND...: what the board's boot partition says of the two slots, see cairn-boot-slot
 slots() { "$here/cairn-boot-slot" ${root:+--root "$root"} "$@"; }
 
@@ -126,49 +122,8 @@ update_restart() {
 	slots reboot
 }
 
-# update_not_now [BY_ITSELF]: prints why nothing may be installed at the moment, or nothing. By
-# itself: not while bitcoind starts either, as its work would begin again, and the tip that the new
-# version must have is not known. For two hours only, as the new one may be what mends its start.
-update_not_now() {
-	read -r up _ <"$root/proc/uptime"
-	if [ "${up%%.*}" -lt 600 ]; then
-		echo "the node was started less than 10 minutes ago; try again later"
-	elif [ "$(datadisk_boot)" = other ]; then
-		echo "$update_other_disk"
-	elif ! slots committed 2>/dev/null; then
-		echo "the running version is not known to be good yet, or this image has no second slot"
-	elif [ "$(${CAIRN_SYSTEMCTL:-systemctl} is-system-running 2>/dev/null)" = stopping ]; then
-		echo "the node is being shut down"
-	elif [ "$(${CAIRN_SYSTEMCTL:-systemctl} show -p ActiveState --value bitcoind.service \
-		2>/dev/null)" = deactivating ]; then
-		echo "the data of bitcoind are being written to the disk; try again when that has ended"
-	elif [ -n "$(${CAIRN_SYSTEMCTL:-systemctl} list-units --state=activating,active \
-		--no-legend --plain --no-pager 'node-convert@*.service' cairn-data-look.service \
-		2>/dev/null)" ]; then
-		echo "the databases are being converted or checked; try again when that has ended"
-	elif [ -n "${1:-}" ] && [ "${up%%.*}" -lt 7200 ] &&
-		update_chain 2>&1 | grep -q 'code: -28'; then
-		echo "bitcoind is still starting"
-	fi
-}
-
-# update_devices: the names of the slots' partitions for RAUC, on the disk that the system runs
-# from: another disk may have partitions of the same names. Fails with a sentence in why, also if
-# /boot is another disk's, whose slots would be changed then.
-update_devices() {
-	why="the partitions of the two slots were not found on the system's disk"
-	disk=$(datadisk_system_disk) || return 1
-	if ! datadisk_is_on "$disk" /boot; then
-		why=$update_other_disk
-		return 1
-	fi
-	mkdir -p "$root/dev/cairn"
-	for label in root-a root-b; do
-		part=$(datadisk_find "$disk" "$label") || return 1
-		ln -sfn "../$part" "$root/dev/cairn/$label"
-	done
-}
-
+# shellcheck source=overlay/usr/lib/cairn/update-ready.sh
+. "$here/update-ready.sh"
 # shellcheck source=overlay/usr/lib/cairn/update-network.sh
 . "$here/update-network.sh"
 # shellcheck source=overlay/usr/lib/cairn/update-words.sh
@@ -180,10 +135,12 @@ update_devices() {
 
 # update_take_back: nothing is tried at the next restart. If that cannot be written, it is noted as
 # installed, and unchanged says so. It also says so if RAUC has begun to write over the version that
-# the owner could have gone back to (kept, its number). other, armed and version are those of
-# update_install.
+# the owner could have gone back to (kept, its number), or that a version that waited for its trial
+# (waited) does not get one any more. other, armed and version are those of update_install.
 update_take_back() {
 	unchanged=${conf_said:+"The rollback that was prepared is taken back. $conf_said"}
+	[ -n "$unchanged" ] || [ -z "$waited" ] ||
+		unchanged="Version $waited is not tried at the next restart any more."
 	unchanged=${unchanged:-"Nothing has changed."}
 	update_gone "$kept" || unchanged="The version that runs is as it was; $gone."
 	if [ "$armed" != "$other" ] || slots set-primary "$(slots get-current)"; then
@@ -198,7 +155,11 @@ update_take_back() {
 # update_cancel: version, which is noted in trial, is not tried, and a node.conf that a rollback has
 # replaced for it comes back. Fails if the boot partition cannot be written; the note stays then.
 update_cancel() {
-	slots set-primary "$(slots get-current)" || return 1
+	if ! slots set-primary "$(slots get-current)"; then
+		update_say "The boot partition cannot be written, so version $version may still be tried;" \
+			"check the disk."
+		return 1
+	fi
 	update_conf_over
 	update_say "Version $version is not tried at the next restart any more." \
 		"Version $(update_version) stays.${conf_said:+ $conf_said}"
@@ -246,7 +207,9 @@ update_install() {
 	[ -z "$conf_said" ] || echo "$conf_said" || :
 	# For the version that runs now, should the next one need other lines.
 	update_conf_next
-	kept=$(update_over)
+	kept=$(update_over) waited="" other=$(update_other)
+	[ "$(slots get-primary)" != "$other" ] ||
+		waited=$(update_value "$root/boot/slot-$other/release" version)
 	update_count_killed
 	if ! update_note_writing "" "$kept" && [ -n "${3:-}" ]; then
 		why="the data partition cannot be written, so a failure would not be remembered"
@@ -256,7 +219,6 @@ update_install() {
 	update_note_failed
 	# One that was killed leaves it mounted, and RAUC opens no second one.
 	umount "$root/run/cairn/rauc/bundle" 2>/dev/null || :
-	other=$(update_other)
 	update_say "$update_writing"
 	{
 		CAIRN_UPDATE_ALLOW=$2 CAIRN_UPDATE_BY_ITSELF=${3:-} \

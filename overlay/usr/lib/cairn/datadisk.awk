@@ -29,8 +29,8 @@
 #   fail              nothing helps in this boot
 #
 # Rules that never break: only a disk that is blank is made without erase=; erase= takes an exact
-# serial number and never a disk with complete data, or one that a node starts from; a marker at- leaves its own disk only; two
-# claimants are refused.
+# serial number and never a disk with complete data, or one that a node has started from; a marker
+# at- leaves its own disk only; two claimants are refused.
 BEGIN {
 	FS = "\t"
 	hex8 = "[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]"
@@ -99,8 +99,8 @@ function claims(id, only_complete,    i, n) {
 		if (id_of(parts[i]) "" == id "" && (!only_complete || complete(parts[i]))) found[++n] = parts[i]
 	return n + 0
 }
-# The card or disk of another node, which has chain and wallets in the partition `data`, whether that
-# can be read at this moment or not.
+# The card or disk of another node, which has chain and wallets in the partition `data`, whether
+# that can be read at this moment or not.
 function system_of_a_node(disk,    i, has) {
 	for (i = 1; i <= part_count; i++) if (on[parts[i]] == disk) has[part_label[parts[i]]] = 1
 	return ("root-a" in has) && ("data" in has)

@@ -223,7 +223,7 @@ def test_versions(pi: UpdateNode) -> None:
     refused(pi, "runs already", "--downgrade", version="1.0")
     for option, version in (("--downgrade", "0.9.9"), ("--again", "1.0.0")):
         install(pi, option, "--no-reboot", pi.file(pi.bundle(version)))
-        assert f"tries {version}" in pi.run("node-update", "status")
+        assert f"waiting     {version}" in pi.run("node-update", "status")
 
 
 def test_versions_that_cannot_be_compared(pi: UpdateNode) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import http.server
 import os
+import re
 import shlex
 import shutil
 import threading
@@ -339,6 +340,18 @@ class Updates:
         | ${version}=    Running Version
         """
         return self._running()[0]
+
+    @keyword
+    def version_beside(self) -> str:
+        """The version in the slot that does not run, as node-update says it; fails if none boots.
+
+        Example:
+        | ${before}=    Version Beside
+        """
+        said = session.run("node-update status")
+        found = re.search(r"^beside it   (\S+) in slot [ab]$", said, re.MULTILINE)
+        assert found, said
+        return found[1]
 
     @keyword
     def version_should_be(self, version: str) -> None:

@@ -48,6 +48,11 @@ class Disk:
         "begun+": [(f"cairn-data-{OWN}", "", ""), ("photos", "ext4", "photos")],
         "foreign": [("Basic data partition", "ntfs", "photos")],
         "card": [("boot", "vfat", "CAIRN_BOOT"), ("root-a", "erofs", ""), ("data", "ext4", "data")],
+        "moved": [
+            ("boot", "vfat", ""),
+            ("root-a", "erofs", ""),
+            ("data", "ext4", f"at-{OTHER}-abab"),
+        ],
         "crafted": [("cairn-data-0123ABCD", "ext4", "cairn-0123ABCD")],
     }
     WHOLE = ("blank", "table", "used", "unread", "busy")
@@ -210,6 +215,7 @@ TABLE: list[tuple[Facts, str, str]] = [
     (named("foreign"), WAIT, "nothing on it is touched"),
     (named("card"), WAIT, "is one that a node has started from"),
     (named("card", erase="S1"), WAIT, "save its wallets"),
+    (named("moved", erase="S1"), "erase sda", ""),
     (named("begun"), WAIT, "nothing on it is touched"),
     (named("crafted"), WAIT, "nothing on it is touched"),
     (named("mixed"), WAIT, "nothing on it is touched"),

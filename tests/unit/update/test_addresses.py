@@ -254,7 +254,7 @@ def test_certificate_of_the_server(pi: UpdateNode, curl: str, reason: str) -> No
             assert other not in said
     if not reason:
         for said in (window, check, by_hand):
-            assert "no server answers at that address; check the address and the network" in said
+            assert "no usable answer comes from that address; check it and the network" in said
         return
     # a RAUC that has curl's words in its own sentence
     (bundle / "words").write_text(f"Failed to download bundle {URL}: Transfer failed: {curl}\n")

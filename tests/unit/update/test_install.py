@@ -67,6 +67,23 @@ def test_change_of_mind(node: UpdateNode, shell: str) -> None:
     assert node.cut().version == "2.0.0"
 
 
+def test_change_of_mind_that_comes_too_late(node: UpdateNode) -> None:
+    """The restart has been asked for, and a Raspberry Pi would find nothing to try."""
+    said = install(node)
+    node.write("state", "stopping\n")
+    assert "being shut down" in node.run("node-update", "cancel", status=1)
+    node.write("state", "running\n")
+    assert node.restarted(said).version == "2.0.0"
+
+
+def test_change_of_mind_and_an_installation_that_was_killed(node: UpdateNode) -> None:
+    """The next start takes it back, counts it and says so."""
+    install(node, "--no-reboot")
+    node.write("var/lib/cairn/update/trial", "phase=writing\nversion=2.0.0\nover=\n")
+    assert "was interrupted" in node.run("node-update", "cancel", status=1)
+    assert node.slots("get-primary") == "b"
+
+
 def test_change_of_mind_that_cannot_be_written(node: UpdateNode) -> None:
     """Said, and it can still be tried; another restart goes on with it."""
     install(node, "--no-reboot")

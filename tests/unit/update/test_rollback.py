@@ -565,6 +565,17 @@ def test_installation_that_fails_after_a_prepared_rollback(node: UpdateNode) -> 
     assert node.read("boot/node.conf") == "filters=1\n"
 
 
+def test_failure_after_a_prepared_rollback_and_another_node_conf(node: UpdateNode) -> None:
+    """Of the rollback nothing is left, which is said although no file has to come back."""
+    rollback_to(node, "hostname=attic\n", "filters=1\n")
+    node.write("boot/node.conf", "hostname=third\n")
+    bundle = node.bundle("3.0.0")
+    (bundle / "signed").unlink()
+    said = install(node, node.file(bundle), status=1)
+    assert "Version 1.0.0 is not tried at the next restart any more." in said
+    assert "Nothing has changed" not in said
+
+
 def test_rollback_that_is_cancelled(node: UpdateNode) -> None:
     """The owner's node.conf comes back, at the latest with the next start that can write it."""
     rollback_to(node, "hostname=attic\n", "filters=1\n")

@@ -100,9 +100,10 @@ function claims(id, only_complete,    i, n) {
 	return n + 0
 }
 # The card or disk of another node, which has chain and wallets in the partition `data`, whether
-# that can be read at this moment or not.
+# that can be read at this moment or not; unless its marker says that they are elsewhere.
 function system_of_a_node(disk,    i, has) {
-	for (i = 1; i <= part_count; i++) if (on[parts[i]] == disk) has[part_label[parts[i]]] = 1
+	for (i = 1; i <= part_count; i++) if (on[parts[i]] == disk && fs_label[parts[i]] !~ /^at-/)
+		has[part_label[parts[i]]] = 1
 	return ("root-a" in has) && ("data" in has)
 }
 function complete_on(disk,    i, n) {

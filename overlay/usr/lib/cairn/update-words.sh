@@ -119,7 +119,7 @@ update_because() {
 		why="$why take a bundle that was signed later"
 		;;
 	"no server answers: "*)
-		why="no server answers at that address; check the address and the network (${1#*: })"
+		why="no usable answer comes from that address; check it and the network (${1#*: })"
 		;;
 	*"Compatible mismatch"*) why="it is for another board ($1)" ;;
 	*"remote server"*) why="the server did not send the whole bundle ($1)" ;;

@@ -194,6 +194,9 @@ update_install() {
 	trap '' HUP INT PIPE
 	trap : TERM
 	rm -f "$root/run/cairn/update.why" "$root/run/cairn/update.done" "$root/run/cairn/update.begun"
+	waited="" other=$(update_other)
+	[ "$(slots get-primary)" != "$other" ] ||
+		waited=$(update_value "$root/boot/slot-$other/release" version)
 	# What a rollback has noted, and was never tried, is overwritten from here on: first its restart,
 	# as the older version must not start with the newer one's file.
 	why="the boot partition cannot be written, so the rollback that was prepared stays as it is"
@@ -207,9 +210,7 @@ update_install() {
 	[ -z "$conf_said" ] || echo "$conf_said" || :
 	# For the version that runs now, should the next one need other lines.
 	update_conf_next
-	kept=$(update_over) waited="" other=$(update_other)
-	[ "$(slots get-primary)" != "$other" ] ||
-		waited=$(update_value "$root/boot/slot-$other/release" version)
+	kept=$(update_over)
 	update_count_killed
 	if ! update_note_writing "" "$kept" && [ -n "${3:-}" ]; then
 		why="the data partition cannot be written, so a failure would not be remembered"

@@ -123,13 +123,12 @@ def test_without_a_boot_partition(node: UpdateNode) -> None:
     """It is no other disk's, and nothing is known of the other slot."""
     on_trial(node)
     node.trial()
-    lines = node.read("proc/self/mountinfo").splitlines()
-    node.write("proc/self/mountinfo", "".join(f"{x}\n" for x in lines if " /boot " not in x))
     words = "the boot partition is not mounted; restart the node"
-    assert f"beside it   not known: {words}" in node.run("node-update", "status")
-    for command in ("reboot", "cancel", "rollback"):
-        assert words in node.run("node-update", command, status=1)
-    assert words in install(node, "--again", status=1)
+    with node.boot_not_mounted():
+        assert f"beside it   not known: {words}" in node.run("node-update", "status")
+        for command in ("reboot", "cancel", "rollback"):
+            assert words in node.run("node-update", command, status=1)
+        assert words in install(node, "--again", status=1)
 
 
 def test_power_cut_in_a_change_of_mind(node: UpdateNode) -> None:

@@ -35,7 +35,7 @@ update_count_failure() {
 update_failed_by_itself() {
 	begun=$(update_value "$root/run/cairn/update.begun" version)
 	[ -n "$begun" ] || return 0
-	[ "$(${CAIRN_SYSTEMCTL:-systemctl} is-system-running 2>/dev/null)" != stopping ] || return 0
+	! update_stopping || return 0
 	update_count_failure "$begun"
 	unchanged="$unchanged${given_up:+" $given_up"}"
 }

@@ -16,6 +16,11 @@ update_boot() {
 	esac
 }
 
+# update_stopping: is the node being shut down?
+update_stopping() {
+	[ "$(${CAIRN_SYSTEMCTL:-systemctl} is-system-running 2>/dev/null)" = stopping ]
+}
+
 # update_not_now [BY_ITSELF]: prints why nothing may be installed at the moment, or nothing. By
 # itself: not while bitcoind starts either, as its work would begin again, and the tip that the new
 # version must have is not known. For two hours only, as the new one may be what mends its start.
@@ -29,7 +34,7 @@ update_not_now() {
 	elif ! slots committed 2>/dev/null; then
 		echo "the running version is not known to be good yet, which takes until bitcoind answers;" \
 			"or this image has no second slot"
-	elif [ "$(${CAIRN_SYSTEMCTL:-systemctl} is-system-running 2>/dev/null)" = stopping ]; then
+	elif update_stopping; then
 		echo "the node is being shut down"
 	elif [ "$(${CAIRN_SYSTEMCTL:-systemctl} show -p ActiveState --value bitcoind.service \
 		2>/dev/null)" = deactivating ]; then

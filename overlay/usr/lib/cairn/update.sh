@@ -93,6 +93,10 @@ update_trial() {
 	} | update_lasting trial
 }
 
+# update_phase PHASE: what is noted in trial is in that phase from now on; fails if it cannot be
+# written
+update_phase() { sed "s/^phase=.*/phase=$1/" "$update_state/trial" | update_lasting trial; }
+
 # update_armed: notes that the update, version in slot other, is tried at the next restart; fails if
 # it cannot
 update_armed() {

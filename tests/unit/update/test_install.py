@@ -131,6 +131,32 @@ def test_without_a_boot_partition(node: UpdateNode) -> None:
         assert words in install(node, "--again", status=1)
 
 
+def test_start_without_a_boot_partition_while_a_version_waits(pi: UpdateNode) -> None:
+    """What became of it is said by the first start that can see it, and nothing is counted."""
+    install(pi, "--no-reboot")
+    assert pi.cut().version == "1.0.0"
+    with pi.boot_not_mounted():
+        pi.trial()
+        assert "did not stay" not in pi.screen()
+    assert not pi.read("var/lib/cairn/update/failed")
+    pi.trial()
+    assert pi.screen().startswith("Version 2.0.0 is installed and is tried at the next restart")
+
+
+def test_failure_and_then_a_start_without_a_boot_partition(node: UpdateNode) -> None:
+    """The version that was good once is no failure for that; the next start judges it."""
+    on_trial(node)
+    node.trial()
+    assert node.restarted(node.run("node-update", "rollback")).version == "1.0.0"
+    assert node.cut().version == "2.0.0"
+    with node.boot_not_mounted():
+        node.trial()
+    assert not node.read("var/lib/cairn/update/failed")
+    node.trial()
+    assert node.screen().startswith("Version 1.0.0 did not stay")
+    assert not node.read("var/lib/cairn/update/failed")
+
+
 def test_power_cut_in_a_change_of_mind(node: UpdateNode) -> None:
     """The next start goes on with it, unless the loader was faster; a failure is none of it."""
     install(node, "--no-reboot")

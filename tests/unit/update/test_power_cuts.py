@@ -105,6 +105,48 @@ def test_power_cuts_of_a_rollback(board: str, options: list[str], tmp_path: Path
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("rollback", [False, True])
+@pytest.mark.parametrize("board", BOARDS)
+def test_power_cuts_of_a_change_of_mind(board: str, rollback: bool, tmp_path: Path) -> None:
+    """Before each command of `cancel`: it is carried out in the end, or what waited is tried.
+
+    That is no failure of the version that waited, and node.conf is that of what runs.
+    """
+
+    def cancelled(name: str, at: int) -> UpdateNode:
+        node = UpdateNode(tmp_path / name, board)
+        if rollback:
+            on_trial(node)
+            node.trial()
+            node.write("boot/node.conf", OWN)
+            node.run("node-update", "rollback", "--node-conf", "--no-reboot")
+        else:
+            node.write("boot/node.conf", OWN)
+            node.run("node-update", "install", "--no-reboot", node.file(node.bundle("2.0.0")))
+        node.cut_before(at)
+        node.run("node-update", "cancel", status=None)
+        return node
+
+    number = cancelled("count", 0).no_cut()
+    assert number > 10
+    present, waits = ("2.0.0", "1.0.0") if rollback else ("1.0.0", "2.0.0")
+    for at in range(1, number + 1):
+        node = cancelled(f"cut{at}", at)
+        node.no_cut()
+        version = node.cut().version
+        settled(node)
+        assert not node.read("var/lib/cairn/update/failed"), at
+        if version == present and node.slots("get-primary") != node.slots("get-current"):
+            # The cut came before anything was written: it waits as before.
+            node.run("node-update", "cancel")
+        kept = rollback and node.slots("get-current") == "a"
+        assert node.read("boot/node.conf") == (KEPT if kept else OWN), at
+        assert node.cut().version in {present, waits}, at
+        shutil.rmtree(node.path)
+    print(f"{board}: {number} commands")
+
+
+@pytest.mark.long
 def test_power_cuts_after_a_power_cut(pi: UpdateNode, tmp_path: Path) -> None:
     """An installation by itself that was cut off counts once, whenever the power fails again."""
     (pi.bundle("2.0.0") / "slow").touch()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,31 @@ def update_with_a_cut(node: UpdateNode, at: int) -> int:
         assert node.restarted(said).version == "2.0.0"
         node.run("cairn-trial", "--pause", "0", status=None)
     return node.no_cut()
+
+
+def cuts(run: Callable[[str, int], UpdateNode], least: int) -> Iterator[tuple[int, UpdateNode]]:
+    """Nodes on which ``run`` was cut before each of its commands in turn: which one, and the node.
+
+    ``run`` gets the name of a node to be made, and before which command to cut, 0 for nowhere.
+    There have to be more than ``least`` commands.
+    """
+    number = run("count", 0).no_cut()
+    assert number > least
+    for at in range(1, number + 1):
+        node = run(f"cut{at}", at)
+        node.no_cut()
+        yield at, node
+        shutil.rmtree(node.path)
+    print(f"{number} commands")
+
+
+def updated(path: Path, board: str) -> UpdateNode:
+    """A node that has been updated to 2.0.0, and whose owner has written a node.conf after that."""
+    node = UpdateNode(path, board)
+    on_trial(node)
+    node.trial()
+    node.write("boot/node.conf", OWN)
+    return node
 
 
 def settled(node: UpdateNode) -> None:
@@ -75,11 +101,8 @@ def test_power_cuts_of_a_rollback(board: str, options: list[str], tmp_path: Path
     The kept node.conf is there with the version that it was put back for, or while that is armed.
     """
 
-    def updated(name: str, at: int) -> UpdateNode:
-        node = UpdateNode(tmp_path / name, board)
-        on_trial(node)
-        node.trial()
-        node.write("boot/node.conf", OWN)
+    def rolled_back(name: str, at: int) -> UpdateNode:
+        node = updated(tmp_path / name, board)
         node.cut_before(at)
         said = node.run("node-update", "rollback", *options, status=None)
         if at == 0 or len(node.read("count")) < at:
@@ -87,20 +110,14 @@ def test_power_cuts_of_a_rollback(board: str, options: list[str], tmp_path: Path
             node.run("cairn-trial", "--pause", "0", status=None)
         return node
 
-    number = updated("count", 0).no_cut()
-    assert number > 30
     seen: set[str] = set()
-    for at in range(1, number + 1):
-        node = updated(f"cut{at}", at)
-        node.no_cut()
+    for at, node in cuts(rolled_back, 30):
         seen.add(node.cut().version)
         settled(node)
         kept = options and node.slots("get-primary") == "a"
         assert node.read("boot/node.conf") == (KEPT if kept else OWN), at
         left = {node.cut().version, node.restarted(node.run("node-update", "rollback")).version}
         assert left == {"1.0.0", "2.0.0"}, at
-        shutil.rmtree(node.path)
-    print(f"{board}: {number} commands")
     assert seen == {"1.0.0", "2.0.0"}
 
 
@@ -114,25 +131,19 @@ def test_power_cuts_of_a_change_of_mind(board: str, rollback: bool, tmp_path: Pa
     """
 
     def cancelled(name: str, at: int) -> UpdateNode:
-        node = UpdateNode(tmp_path / name, board)
         if rollback:
-            on_trial(node)
-            node.trial()
-            node.write("boot/node.conf", OWN)
+            node = updated(tmp_path / name, board)
             node.run("node-update", "rollback", "--node-conf", "--no-reboot")
         else:
+            node = UpdateNode(tmp_path / name, board)
             node.write("boot/node.conf", OWN)
             node.run("node-update", "install", "--no-reboot", node.file(node.bundle("2.0.0")))
         node.cut_before(at)
         node.run("node-update", "cancel", status=None)
         return node
 
-    number = cancelled("count", 0).no_cut()
-    assert number > 10
     present, waits = ("2.0.0", "1.0.0") if rollback else ("1.0.0", "2.0.0")
-    for at in range(1, number + 1):
-        node = cancelled(f"cut{at}", at)
-        node.no_cut()
+    for at, node in cuts(cancelled, 10):
         version = node.cut().version
         settled(node)
         assert not node.read("var/lib/cairn/update/failed"), at
@@ -142,8 +153,6 @@ def test_power_cuts_of_a_change_of_mind(board: str, rollback: bool, tmp_path: Pa
         kept = rollback and node.slots("get-current") == "a"
         assert node.read("boot/node.conf") == (KEPT if kept else OWN), at
         assert node.cut().version in {present, waits}, at
-        shutil.rmtree(node.path)
-    print(f"{board}: {number} commands")
 
 
 @pytest.mark.long

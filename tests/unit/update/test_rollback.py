@@ -246,7 +246,12 @@ def test_node_conf_of_before_is_less_private(pi: UpdateNode) -> None:
 
 @pytest.mark.parametrize(
     ("tool", "failing", "left"),
-    [("awk", "update-conf.awk", "0"), ("sed", "s/^private ", ""), ("awk", "put back", "2")],
+    [
+        ("awk", "update-conf.awk", "0"),
+        ("sed", "s/^private ", ""),
+        ("awk", "put back", "0"),
+        ("awk", "put back", "1"),
+    ],
 )
 def test_node_conf_of_before_that_cannot_be_judged(
     pi: UpdateNode, tool: str, failing: str, left: str
@@ -542,12 +547,56 @@ def test_node_conf_comes_back_before_an_installation(node: UpdateNode, by_itself
     conf_cannot_be_synced(node)
     said = installed(1)
     assert "your node.conf, which a rollback has replaced, cannot come back" in said
-    assert node.read("var/lib/cairn/update/trial") == noted
+    assert node.read("var/lib/cairn/update/trial") == noted.replace("=installed", "=cancelled")
     assert node.read("boot/node.conf").startswith("hostname=attic\n")
     (node.tools / "sync").unlink()
     assert "Your own node.conf is in place" in installed(0)
     assert node.read("boot/node.conf") == "filters=1\n"
     assert "version=3.0.0\n" in node.read("var/lib/cairn/update/trial")
+
+
+def test_kept_node_conf_changes_after_a_rollback_is_prepared(node: UpdateNode) -> None:
+    """The owner's own file comes back, and no second rollback overwrites its copy."""
+    own = "filters=1\n"
+    rollback_to(node, "hostname=attic\n", own)
+    node.write("var/lib/cairn/update/node.conf", "hostname=cellar\n")
+    said = node.run("node-update", "rollback", "--node-conf", "--no-reboot", status=1)
+    assert "a rollback is prepared already, with the kept node.conf as it was then" in said
+    assert node.read("var/lib/cairn/update/node.conf.replaced") == own
+    assert "Your own node.conf is in place" in node.run("node-update", "cancel")
+    assert node.read("boot/node.conf") == own
+    node.run("node-update", "rollback", "--node-conf", "--no-reboot")
+    assert node.read("boot/node.conf").startswith("hostname=cellar\n")
+    assert node.read("var/lib/cairn/update/node.conf.replaced") == own
+
+
+def test_node_conf_that_the_owner_has_written_meanwhile_stays(node: UpdateNode) -> None:
+    """And it is said where the one from before is."""
+    rollback_to(node, "hostname=attic\n", "filters=1\n")
+    node.write("boot/node.conf", "hostname=loft\n")
+    said = node.run("node-update", "cancel")
+    assert "node.conf was changed meanwhile and stays; the one from before is" in said
+    assert node.read("boot/node.conf") == "hostname=loft\n"
+    assert node.read("var/lib/cairn/update/node.conf.replaced") == "filters=1\n"
+
+
+@pytest.mark.parametrize("program_name", ["sync", "mv"])
+def test_power_cut_behind_a_rollback_that_an_installation_takes_back(
+    node: UpdateNode, program_name: str
+) -> None:
+    """Nothing was tried, so nothing "did not stay"."""
+    rollback_to(node, "hostname=attic\n", "filters=1\n")
+    program(
+        node.tools / program_name,
+        'case "$*" in */boot*) kill -KILL $PPID; exit 1 ;; esac\n'
+        f'exec /usr/bin/{program_name} "$@"',
+    )
+    node.run("node-update", "install", node.file(node.bundle("3.0.0")), status=None)
+    (node.tools / program_name).unlink()
+    node.cut()
+    said = node.trial()
+    assert "did not stay" not in said + node.screen()
+    assert node.read("boot/node.conf") == "filters=1\n"
 
 
 def test_installation_that_fails_after_a_prepared_rollback(node: UpdateNode) -> None:
@@ -572,7 +621,7 @@ def test_failure_after_a_prepared_rollback_and_another_node_conf(node: UpdateNod
     bundle = node.bundle("3.0.0")
     (bundle / "signed").unlink()
     said = install(node, node.file(bundle), status=1)
-    assert "Version 1.0.0 is not tried at the next restart any more." in said
+    assert "The rollback that was prepared is taken back. node.conf was changed meanwhile" in said
     assert "Nothing has changed" not in said
 
 

@@ -40,9 +40,10 @@ update_conf_kept() {
 		"$update_state/node.conf"
 }
 
-# update_conf_is_back: is the present node.conf the kept one, put back?
+# update_conf_is_back: is the present node.conf the one that was put back last? The owner may have
+# changed the kept one since.
 update_conf_is_back() {
-	[ -f "$root/boot/node.conf" ] && update_conf_kept | cmp -s - "$root/boot/node.conf"
+	cmp -s "$update_state/node.conf.put-back" "$root/boot/node.conf" 2>/dev/null
 }
 
 # update_conf_judge: what the kept node.conf would make of the present one. Sets conf_lacks to what
@@ -121,8 +122,13 @@ update_conf_compare() {
 update_conf_put_back() {
 	why="no node.conf was kept; nothing was changed"
 	[ -f "$update_state/node.conf" ] || return 1
+	why="the kept node.conf cannot be read; nothing was changed"
+	conf_text=$(update_conf_kept) || return 1
 	# It has been done already, and the one that was replaced then must not be lost.
-	! update_conf_is_back || return 0
+	! printf '%s\n' "$conf_text" | cmp -s - "$root/boot/node.conf" 2>/dev/null || return 0
+	why="a rollback is prepared already, with the kept node.conf as it was then; take it back first"
+	why="$why (node-update cancel); nothing was changed"
+	[ "$(update_value "$update_state/trial" put-back)" != 1 ] || ! update_conf_is_back || return 1
 	update_conf_judge || return 1
 	why="the kept node.conf would make the node less private: it lacks what the present one has, or"
 	why="$why had at the last start, in these lines: $conf_lacks. Nothing was changed; go back without"
@@ -139,7 +145,8 @@ update_conf_put_back() {
 	[ -z "$conf_needs" ] || return 1
 	if [ -f "$root/boot/node.conf" ]; then
 		why="the present node.conf cannot be kept on the data partition; nothing was changed"
-		(umask 077 && update_lasting node.conf.replaced <"$root/boot/node.conf") &&
+		(umask 077 && update_lasting node.conf.replaced <"$root/boot/node.conf" &&
+			printf '%s\n' "$conf_text" | update_lasting node.conf.put-back) &&
 			printf 'slot=%s\nphase=node-conf\nversion=%s\nput-back=1\n' "$other" "$version" |
 			update_lasting trial || return 1
 		echo "the present node.conf is kept as /var/lib/cairn/update/node.conf.replaced"
@@ -150,8 +157,7 @@ update_conf_put_back() {
 		return 1
 	}
 	conf_ended=0
-	conf_text=$(update_conf_kept) && printf '%s\n' "$conf_text" | fat_put "$root/boot/node.conf" ||
-		conf_ended=1
+	printf '%s\n' "$conf_text" | fat_put "$root/boot/node.conf" || conf_ended=1
 	fat_end "$root" || :
 	[ $conf_ended = 0 ] || update_conf_is_back || rm -f "$update_state/trial" || :
 	why="the new node.conf could not be written; the old one is still there"
@@ -168,8 +174,14 @@ update_conf_put_back() {
 update_conf_return() {
 	conf_said=""
 	[ "$(update_value "$update_state/trial" put-back)" = 1 ] &&
-		[ -f "$update_state/node.conf" ] && [ -f "$update_state/node.conf.replaced" ] &&
-		update_conf_is_back || return 0
+		[ -f "$update_state/node.conf.replaced" ] && [ -f "$root/boot/node.conf" ] || return 0
+	if ! update_conf_is_back; then
+		# A power cut may have come before it was put back.
+		cmp -s "$update_state/node.conf.replaced" "$root/boot/node.conf" ||
+			conf_said="node.conf was changed meanwhile and stays; the one from before is \
+/var/lib/cairn/update/node.conf.replaced."
+		return 0
+	fi
 	conf_said="The boot partition cannot be written, so node.conf is still the one from before"
 	conf_said="$conf_said the update; yours is /var/lib/cairn/update/node.conf.replaced. The disk"
 	conf_said="$conf_said probably fails: replace it."

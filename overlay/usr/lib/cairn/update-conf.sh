@@ -46,6 +46,9 @@ update_conf_is_back() {
 	cmp -s "$update_state/node.conf.put-back" "$root/boot/node.conf" 2>/dev/null
 }
 
+# update_conf_noted: does trial say that a node.conf was put back for it?
+update_conf_noted() { [ "$(update_value "$update_state/trial" put-back)" = 1 ]; }
+
 # update_conf_judge: what the kept node.conf would make of the present one. Sets conf_lacks to what
 # keeps the node private, as the present file, the last boot or what is remembered says, and the
 # kept one does not; conf_opens to lines of the kept one that let somebody in; and if it keeps fewer
@@ -117,8 +120,8 @@ update_conf_compare() {
 }
 
 # update_conf_put_back: the kept node.conf takes the place of the present one, which stays as
-# node.conf.replaced. That is noted before, for a power cut until slot other is armed for version.
-# Fails with a sentence in why.
+# node.conf.replaced; what takes its place is noted as node.conf.put-back. That is noted before, for
+# a power cut until slot other is armed for version. Fails with a sentence in why.
 update_conf_put_back() {
 	why="no node.conf was kept; nothing was changed"
 	[ -f "$update_state/node.conf" ] || return 1
@@ -128,7 +131,7 @@ update_conf_put_back() {
 	! printf '%s\n' "$conf_text" | cmp -s - "$root/boot/node.conf" 2>/dev/null || return 0
 	why="a rollback is prepared already, with the kept node.conf as it was then; take it back first"
 	why="$why (node-update cancel); nothing was changed"
-	[ "$(update_value "$update_state/trial" put-back)" != 1 ] || ! update_conf_is_back || return 1
+	! update_conf_noted || ! update_conf_is_back || return 1
 	update_conf_judge || return 1
 	why="the kept node.conf would make the node less private: it lacks what the present one has, or"
 	why="$why had at the last start, in these lines: $conf_lacks. Nothing was changed; go back without"
@@ -173,13 +176,13 @@ update_conf_put_back() {
 # this boot may have read the older file already.
 update_conf_return() {
 	conf_said=""
-	[ "$(update_value "$update_state/trial" put-back)" = 1 ] &&
-		[ -f "$update_state/node.conf.replaced" ] && [ -f "$root/boot/node.conf" ] || return 0
+	update_conf_noted && [ -f "$update_state/node.conf.replaced" ] &&
+		[ -f "$root/boot/node.conf" ] || return 0
 	if ! update_conf_is_back; then
 		# A power cut may have come before it was put back.
-		cmp -s "$update_state/node.conf.replaced" "$root/boot/node.conf" ||
-			conf_said="node.conf was changed meanwhile and stays; the one from before is \
-/var/lib/cairn/update/node.conf.replaced."
+		! cmp -s "$update_state/node.conf.replaced" "$root/boot/node.conf" || return 0
+		conf_said="node.conf was changed meanwhile and stays; the one from before is"
+		conf_said="$conf_said /var/lib/cairn/update/node.conf.replaced."
 		return 0
 	fi
 	conf_said="The boot partition cannot be written, so node.conf is still the one from before"

@@ -204,7 +204,7 @@ update_install() {
 	# What a rollback has noted, and was never tried, is overwritten from here on: first its restart,
 	# as the older version must not start with the newer one's file.
 	why="the boot partition cannot be written, so the rollback that was prepared stays as it is"
-	[ "$(update_value "$update_state/trial" put-back)" != 1 ] || {
+	! update_conf_noted || {
 		# After a power cut behind that, it has not failed.
 		update_phase cancelled || :
 		slots set-primary "$(slots get-current)" || return 1

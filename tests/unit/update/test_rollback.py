@@ -555,6 +555,47 @@ def test_node_conf_comes_back_before_an_installation(node: UpdateNode, by_itself
     assert "version=3.0.0\n" in node.read("var/lib/cairn/update/trial")
 
 
+def node_config(node: UpdateNode) -> None:
+    """What node-config and, later, cairn-bitcoind-started note of a good file at a start."""
+    for name in ("run/cairn/node-conf.good", "var/lib/cairn/node.conf"):
+        node.write(name, node.read("boot/node.conf"))
+
+
+def test_node_conf_that_comes_back_is_the_last_good_one(node: UpdateNode) -> None:
+    """It is not taken for the other one cut short, and the next version keeps it for this one."""
+    own = "hostname=attic\n"
+    rollback_to(node, f"{own}proxy=192.0.2.1:9050\n", own)
+    assert node.restarted(node.run("node-update", "reboot")).version == "1.0.0"
+    node_config(node)
+    assert node.cut().version == "2.0.0"
+    # The start reads the file when cairn-trial runs already, and waits for it.
+    (node.path / "run/cairn/node-conf.records").unlink()
+    program(
+        node.tools / "sleep",
+        f"cat {node.path}/boot/node.conf >{node.path}/var/lib/cairn/node.conf\n"
+        f"cat {node.path}/boot/node.conf >{node.path}/run/cairn/node-conf.good\n"
+        f": >{node.path}/run/cairn/node-conf.records",
+    )
+    node.trial()
+    (node.tools / "sleep").unlink()
+    assert node.read("boot/node.conf") == own
+    for name in ("run/cairn/node-conf.good", "var/lib/cairn/node.conf"):
+        assert node.read(name) == own
+        assert (node.path / name).stat().st_mode & 0o777 == 0o600
+    install(node, "--no-reboot", node.file(node.bundle("3.0.0")))
+    assert node.read("var/lib/cairn/update/node.conf") == own
+
+
+def test_last_good_node_conf_that_is_another_one_stays(node: UpdateNode) -> None:
+    """The owner has written it after the rollback was prepared."""
+    rollback_to(node, "hostname=attic\n", "filters=1\n")
+    node_config(node)
+    node.write("var/lib/cairn/node.conf", "hostname=loft\n")
+    node.run("node-update", "cancel")
+    assert node.read("var/lib/cairn/node.conf") == "hostname=loft\n"
+    assert node.read("run/cairn/node-conf.good") == "filters=1\n"
+
+
 def test_kept_node_conf_changes_after_a_rollback_is_prepared(node: UpdateNode) -> None:
     """The owner's own file comes back, and no second rollback overwrites its copy."""
     own = "filters=1\n"

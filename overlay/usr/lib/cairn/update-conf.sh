@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2154 # root and update_state are those of update.sh
 # node.conf and the version before: the last good one from before an update is kept for it, as it
-# may not know the lines that the newer one does. Sourced, behind update.sh, node-conf.sh and
+# may not know the lines that the newer one does. Sourced by update.sh, behind node-conf.sh and
 # fat.sh; docs/design/update.md.
 
 # update_conf_next: keeps the last good node.conf while an update is being written. It becomes the
@@ -189,11 +189,33 @@ update_conf_return() {
 	conf_said="$conf_said the update; yours is /var/lib/cairn/update/node.conf.replaced. The disk"
 	conf_said="$conf_said probably fails: replace it."
 	fat_begin "$root" || return 1
+	update_conf_good
 	conf_ended=0
 	fat_put "$root/boot/node.conf" <"$update_state/node.conf.replaced" || conf_ended=1
 	fat_end "$root" || :
 	[ $conf_ended = 0 ] || return 1
 	conf_said="Your own node.conf is in place and counts from the next restart on."
+}
+
+# update_conf_good: a start that has read what was put back has noted that as the last good node.conf
+# (keep_good). That is the one that it had replaced, which was found good before: the owner's may be
+# the beginning of the other one, and would be taken for it, cut short, and the next version that is
+# installed would keep the other one for this one.
+update_conf_good() {
+	for conf_good in "$root/run/cairn/node-conf.good" "$root/var/lib/cairn/node.conf"; do
+		! cmp -s "$update_state/node.conf.put-back" "$conf_good" 2>/dev/null ||
+			lasting "$conf_good" 600 <"$update_state/node.conf.replaced" || :
+	done
+}
+
+# update_conf_read: waits until node-config has read node.conf in this start, five minutes at most.
+# What it reads before the owner's file comes back it notes as the last good one, at any moment.
+update_conf_read() {
+	conf_looks=60
+	while [ ! -e "$root/run/cairn/node-conf.records" ] && [ $conf_looks -gt 0 ]; do
+		sleep 5
+		conf_looks=$((conf_looks - 1))
+	done
 }
 
 # update_conf_over: the same at the end of what is noted, of which nothing is left then; but the

@@ -132,6 +132,8 @@ update_restart() {
 . "$here/update-network.sh"
 # shellcheck source=overlay/usr/lib/cairn/update-words.sh
 . "$here/update-words.sh"
+# shellcheck source=overlay/usr/lib/cairn/node-conf.sh
+. "$here/node-conf.sh"
 # shellcheck source=overlay/usr/lib/cairn/update-conf.sh
 . "$here/update-conf.sh"
 # shellcheck source=overlay/usr/lib/cairn/update-failures.sh

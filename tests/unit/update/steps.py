@@ -33,10 +33,17 @@ def on_trial(node: UpdateNode) -> Started:
 
 
 @contextmanager
-def begun(node: UpdateNode, source: str = "") -> Iterator[subprocess.Popen[str]]:
-    """node-update install, or without a source the nightly look, with RAUC in the middle of it."""
-    script = ROOT / "overlay/usr" / ("bin/node-update" if source else "lib/cairn/cairn-update")
-    words = ["install", source] if source else ["--window"]
+def begun(
+    node: UpdateNode, source: str = "", command: tuple[str, ...] = ()
+) -> Iterator[subprocess.Popen[str]]:
+    """node-update install, or without a source the nightly look, with RAUC in the middle of it.
+
+    ``command``: another one, which makes the file ``begun`` when it is in the middle.
+    """
+    by_itself = ("cairn-update", "--window")
+    name, *words = command or (("node-update", "install", source) if source else by_itself)
+    folder = "bin" if name.startswith("node-") else "lib/cairn"
+    script = ROOT / "overlay/usr" / folder / name
     (node.path / "begun").unlink(missing_ok=True)
     with subprocess.Popen(
         ["dash", str(script), "--root", str(node.path), *words],

@@ -187,6 +187,27 @@ def test_power_cut_in_a_change_of_mind(node: UpdateNode) -> None:
     assert node.slots("get-primary") == "a"
 
 
+def test_change_of_mind_while_the_restart_is_prepared(node: UpdateNode) -> None:
+    """bitcoind may take a minute to say its height: nothing can be taken back meanwhile."""
+    install(node, "--no-reboot")
+    cli = node.tools / "node-cli"
+    slow = f": >{node.path}/begun; while [ ! -e {node.path}/go ]; do sleep 0.1; done\n"
+    program(cli, slow + cli.read_text())
+    with begun(node, command=("node-update", "reboot")) as first:
+        assert "is under way; nothing was changed" in node.run("node-update", "cancel", status=1)
+        (node.path / "go").touch()
+        said = first.communicate(timeout=60)[0]
+    assert node.restarted(said).version == "2.0.0"
+
+
+def test_reboot_during_a_trial(node: UpdateNode) -> None:
+    """It would note the version before as what is tried, and this one's failure would be lost."""
+    on_trial(node)
+    noted = node.read("var/lib/cairn/update/trial")
+    assert "is on trial; wait" in node.run("node-update", "reboot", status=1)
+    assert node.read("var/lib/cairn/update/trial") == noted
+
+
 def test_nothing_to_reboot_into(node: UpdateNode) -> None:
     """Nor to roll back to."""
     assert "nothing is installed" in node.run("node-update", "reboot", status=1)
@@ -206,7 +227,9 @@ def test_no_rollback_while_an_update_is_written(pi: UpdateNode) -> None:
     bundle = pi.bundle("3.0.0")
     (bundle / "slow").touch()
     with begun(pi, pi.file(bundle)) as first:
-        assert "another update is being installed" in pi.run("node-update", "rollback", status=1)
+        for command in ("rollback", "reboot", "cancel"):
+            said = pi.run("node-update", command, status=1)
+            assert "another update, a rollback or its restart is under way" in said
         (pi.path / "go").touch()
         said = first.communicate(timeout=60)[0]
     assert pi.restarted(said).version == "3.0.0"

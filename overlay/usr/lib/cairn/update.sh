@@ -171,14 +171,15 @@ update_cancel() {
 		"Version $(update_version) stays.${conf_said:+ $conf_said}"
 }
 
-# update_lock: keeps other updates and rollbacks out; fails with a sentence in why, and busy is 1 if
-# there is one. The lock is gone with the last process that has it open, however that ends.
+# update_lock: keeps other updates, rollbacks and their restarts out; fails with a sentence in why,
+# and busy is 1 if there is one. The lock is gone with the last process that has it open, however
+# that ends.
 update_lock() {
 	why="/run/cairn cannot be written"
 	touch "$root/run/cairn/update.lock" || return 1
 	exec 8>"$root/run/cairn/update.lock"
 	flock -n 8 && return 0
-	why="another update is being installed" busy=1
+	why="another update, a rollback or its restart is under way" busy=1
 	return 1
 }
 

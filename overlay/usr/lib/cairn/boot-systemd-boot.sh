@@ -56,10 +56,13 @@ loader_committed() {
 
 loader_was_good() { [ -f "$entries/cairn-$1.conf" ]; }
 
-# Is there an entry whose tries have been used up? A new one comes with the next arming only.
+# Is there an entry whose tries have been used up? A new one comes with the next arming only. One
+# with the number of the lasting entry, which entries_list prints first, is of a trial that is over.
 loader_tried() {
 	entries_list | awk -v slot="$1" '
-		$1 == slot && $2 != "-" { if ($2 + 0) left = 1; else none = 1 }
+		$1 != slot { next }
+		$2 == "-" { lasting = $3 + 0; next }
+		$3 + 0 > lasting { if ($2 + 0) left = 1; else none = 1 }
 		END { exit left || !none }'
 }
 

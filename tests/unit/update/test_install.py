@@ -76,12 +76,21 @@ def test_change_of_mind_that_comes_too_late(node: UpdateNode) -> None:
     assert node.restarted(said).version == "2.0.0"
 
 
-def test_change_of_mind_and_an_installation_that_was_killed(node: UpdateNode) -> None:
-    """The next start takes it back, counts it and says so."""
+@pytest.mark.parametrize("by_itself", [False, True])
+def test_change_of_mind_and_an_installation_that_was_killed(
+    node: UpdateNode, by_itself: bool
+) -> None:
+    """It was armed before that was noted: taken back, and counted if nobody had asked for it."""
     install(node, "--no-reboot")
-    node.write("var/lib/cairn/update/trial", "phase=writing\nversion=2.0.0\nover=\n")
-    assert "was interrupted" in node.run("node-update", "cancel", status=1)
-    assert node.slots("get-primary") == "b"
+    version = "2.0.0" if by_itself else ""
+    node.write("var/lib/cairn/update/trial", f"slot=b\nphase=writing\nversion={version}\nover=\n")
+    said = node.run("node-update", "cancel")
+    assert "Version 2.0.0 is not tried at the next restart any more." in said
+    assert node.slots("get-primary") == "a"
+    assert node.read("var/lib/cairn/update/failed") == ("2.0.0 1\n" if by_itself else "")
+    assert node.cut().version == "1.0.0"
+    node.trial()
+    assert not node.screen()
 
 
 def test_change_of_mind_that_cannot_be_written(node: UpdateNode) -> None:

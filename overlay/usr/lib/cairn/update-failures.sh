@@ -62,10 +62,11 @@ update_gone() {
 	return 1
 }
 
-# update_note_writing VERSION OVER: notes that RAUC is about to write, and over what. With a VERSION
-# a power cut counts as its failure (update_count_killed).
+# update_note_writing VERSION OVER: notes that RAUC is about to write, into which slot, and over
+# what. With a VERSION a power cut counts as its failure (update_count_killed).
 update_note_writing() {
-	printf 'phase=writing\nversion=%s\nover=%s\n' "$1" "$2" | update_lasting trial
+	printf 'slot=%s\nphase=writing\nversion=%s\nover=%s\n' "$(update_other)" "$1" "$2" |
+		update_lasting trial
 }
 
 # update_count_killed: an installation was killed while RAUC wrote. Its note, which is removed,
@@ -78,6 +79,19 @@ update_count_killed() {
 	if [ -n "$killed" ] && [ "$killed" != "$(update_version)" ] && sync "$update_state"; then
 		update_count_failure "$killed"
 	fi
+}
+
+# update_interrupted: the same at the next start
+update_interrupted() {
+	# RAUC may have armed it already; a Raspberry Pi does not try it at just any restart.
+	slots set-primary "$(slots get-current)" || :
+	rm -f "$update_state/reason"
+	update_conf_failed
+	given_up="" gone="nothing has changed"
+	update_gone "$(update_value "$update_state/trial" over)" || :
+	update_count_killed
+	update_say "An update was interrupted while it was being written; $gone." \
+		"${given_up:-"Begin it again."}"
 }
 
 # update_gone_back: prints the versions that the owner has gone back from, one a line

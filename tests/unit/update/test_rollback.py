@@ -586,6 +586,20 @@ def test_node_conf_that_comes_back_is_the_last_good_one(node: UpdateNode) -> Non
     assert node.read("var/lib/cairn/update/node.conf") == own
 
 
+def test_last_good_node_conf_for_which_there_is_no_room(node: UpdateNode) -> None:
+    """None is noted then: the owner's file is not taken for the beginning of the other one."""
+    own = "hostname=attic\n"
+    rollback_to(node, f"{own}proxy=192.0.2.1:9050\n", own)
+    node_config(node)
+    program(
+        node.tools / "sync",
+        'case "$*" in */cairn/node.conf.new) exit 1 ;; esac; exec /usr/bin/sync "$@"',
+    )
+    assert "Your own node.conf is in place" in node.run("node-update", "cancel")
+    assert not node.read("var/lib/cairn/node.conf")
+    assert node.read("run/cairn/node-conf.good") == own
+
+
 def test_last_good_node_conf_that_is_another_one_stays(node: UpdateNode) -> None:
     """The owner has written it after the rollback was prepared."""
     rollback_to(node, "hostname=attic\n", "filters=1\n")
@@ -686,6 +700,63 @@ def test_rollback_that_is_cancelled(node: UpdateNode) -> None:
     assert not (node.path / "var/lib/cairn/update/trial").exists()
     # It was good, and still is one to go back to.
     assert node.restarted(node.run("node-update", "rollback")).version != present
+
+
+def test_node_conf_that_was_not_there(node: UpdateNode) -> None:
+    """What is remembered of the kept one would be missed: it stays, and that is said before."""
+    on_trial(node)
+    node.trial()
+    (node.boot_folder / "node.conf").unlink()
+    node.write("var/lib/cairn/update/node.conf.replaced", "of=another rollback\n")
+    said = node.run("node-update", "rollback", "--node-conf", "--no-reboot")
+    assert "there is no node.conf, so the kept one stays, whatever becomes of the rollback" in said
+    node.run("node-update", "cancel")
+    assert node.read("boot/node.conf") == "hostname=attic\n# put back by node-update\n"
+    assert node.read("var/lib/cairn/update/node.conf.replaced") == "of=another rollback\n"
+    assert not node.read("var/lib/cairn/update/trial")
+
+
+@pytest.mark.parametrize("returns", [True, False])
+def test_node_conf_that_is_in_place_although_its_writing_failed(
+    node: UpdateNode, returns: bool
+) -> None:
+    """Nothing is armed then, and the owner's comes back, at the latest with the next start."""
+    count = node.path / "failing"
+    count.write_text("x" if returns else "xx")
+    program(
+        node.tools / "sync",
+        f'case "$*" in */boot/node.conf" "*|*/boot/node.conf*/boot) if [ -s {count} ]; then\n'
+        f"printf %s $(cut -c2- {count}) >{count}; exit 1; fi ;; esac\n"
+        'exec /usr/bin/sync "$@"',
+    )
+    on_trial(node)
+    node.trial()
+    node.write("boot/node.conf", "filters=1\n")
+    said = node.run("node-update", "rollback", "--node-conf", status=1)
+    back = "Your own node.conf is in place"
+    missing = "yours is /var/lib/cairn/update/node.conf.replaced"
+    assert "the new node.conf could not be written; " + (back if returns else "The boot") in said
+    assert (missing in said) is not returns
+    assert node.slots("get-primary") == "b"
+    (node.tools / "sync").unlink()
+    node.cut()
+    node.trial()
+    assert node.read("boot/node.conf") == "filters=1\n"
+    assert not node.read("var/lib/cairn/update/trial")
+
+
+def test_rollback_that_is_refused_leaves_the_sentence(node: UpdateNode) -> None:
+    """What became of the last one is shown by each start until something else happens."""
+    on_trial(node)
+    node.trial()
+    assert node.restarted(node.run("node-update", "rollback")).version == "1.0.0"
+    assert node.cut().version == "2.0.0"
+    node.trial()
+    node.write("boot/node.conf", "tor=only\n")
+    node.run("node-update", "rollback", "--node-conf", status=1)
+    node.cut()
+    node.trial()
+    assert node.screen().startswith("Version 1.0.0 did not stay")
 
 
 def test_node_conf_that_an_earlier_rollback_replaced(node: UpdateNode) -> None:

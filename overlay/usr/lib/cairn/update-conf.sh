@@ -146,13 +146,18 @@ update_conf_put_back() {
 	why="$why Nothing was changed; go back without --node-conf, or correct prune= in"
 	why="$why /var/lib/cairn/update/node.conf"
 	[ -z "$conf_needs" ] || return 1
+	conf_replaces=""
 	if [ -f "$root/boot/node.conf" ]; then
+		conf_replaces=1
 		why="the present node.conf cannot be kept on the data partition; nothing was changed"
 		(umask 077 && update_lasting node.conf.replaced <"$root/boot/node.conf" &&
 			printf '%s\n' "$conf_text" | update_lasting node.conf.put-back) &&
 			printf 'slot=%s\nphase=node-conf\nversion=%s\nput-back=1\n' "$other" "$version" |
 			update_lasting trial || return 1
 		echo "the present node.conf is kept as /var/lib/cairn/update/node.conf.replaced"
+	else
+		# If it were removed again, what is remembered of it would be missed, and the network be off.
+		echo "there is no node.conf, so the kept one stays, whatever becomes of the rollback"
 	fi
 	why="the boot partition cannot be written; nothing was changed"
 	fat_begin "$root" || {
@@ -162,9 +167,13 @@ update_conf_put_back() {
 	conf_ended=0
 	printf '%s\n' "$conf_text" | fat_put "$root/boot/node.conf" || conf_ended=1
 	fat_end "$root" || :
-	[ $conf_ended = 0 ] || update_conf_is_back || rm -f "$update_state/trial" || :
-	why="the new node.conf could not be written; the old one is still there"
-	[ $conf_ended = 0 ] || return 1
+	[ $conf_ended = 0 ] || {
+		# It may be there all the same.
+		conf_said=""
+		[ -z "$conf_replaces" ] || update_conf_over
+		why="the new node.conf could not be written; ${conf_said:-"the old one is still there"}"
+		return 1
+	}
 	conf_once=$(update_conf_kept names) || conf_once=""
 	[ -z "$conf_once" ] || echo "these lines of the kept node.conf are carried out once and got a #" \
 		"in front, so that they are not carried out again: $conf_once" || :
@@ -197,14 +206,14 @@ update_conf_return() {
 	conf_said="Your own node.conf is in place and counts from the next restart on."
 }
 
-# update_conf_good: a start that has read what was put back has noted that as the last good node.conf
-# (keep_good). That is the one that it had replaced, which was found good before: the owner's may be
-# the beginning of the other one, and would be taken for it, cut short, and the next version that is
-# installed would keep the other one for this one.
+# update_conf_good: a start that has read what was put back notes that as the last good node.conf
+# (keep_good). The one that it had replaced, which was found good before, takes that place: if it is
+# the beginning of the other one, it would be taken for that one cut short; and an installation
+# would keep the other one for the version that runs. Where there is no room for it, none is noted.
 update_conf_good() {
 	for conf_good in "$root/run/cairn/node-conf.good" "$root/var/lib/cairn/node.conf"; do
 		! cmp -s "$update_state/node.conf.put-back" "$conf_good" 2>/dev/null ||
-			lasting "$conf_good" 600 <"$update_state/node.conf.replaced" || :
+			lasting "$conf_good" 600 <"$update_state/node.conf.replaced" || rm -f "$conf_good" || :
 	done
 }
 

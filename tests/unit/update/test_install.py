@@ -24,7 +24,7 @@ def test_update(node: UpdateNode, shell: str) -> None:
     said = install(node, shell=shell)
     assert "Version 2.0.0 is installed" in said
     assert node.read("var/lib/cairn/update/trial").splitlines() == [
-        *("slot=b", "phase=going", "version=2.0.0", "from=1.0.0", "height=1000")
+        *("slot=b", "phase=going", "version=2.0.0", "from=1.0.0", "height=1000", "chain=main")
     ]
     assert node.restarted(said).version == "2.0.0"
     assert "trial       runs" in node.run("node-update", "status", shell=shell)
@@ -91,6 +91,29 @@ def test_change_of_mind_and_an_installation_that_was_killed(
     assert node.cut().version == "1.0.0"
     node.trial()
     assert not node.screen()
+
+
+def test_change_of_mind_behind_a_killed_installation_that_cannot_be_written(
+    node: UpdateNode,
+) -> None:
+    """The note stays until nothing is armed any more; a third failure is said."""
+    install(node, "--no-reboot")
+    noted = "slot=b\nphase=writing\nversion=2.0.0\nover=\n"
+    node.write("var/lib/cairn/update/trial", noted)
+    node.write("var/lib/cairn/update/failed", "2.0.0 2\n")
+    program(node.tools / "rm", 'case "$*" in */boot/*) exit 1 ;; esac; exec /usr/bin/rm "$@"')
+    assert "may still be tried" in node.run("node-update", "cancel", status=1)
+    assert node.read("var/lib/cairn/update/trial") == noted
+    assert node.read("var/lib/cairn/update/failed") == "2.0.0 2\n"
+    if node.cut().version == "1.0.0":
+        # A PC tries it.
+        node.trial()
+        assert "version 2.0.0 may still be tried" in node.screen()
+        assert node.read("var/lib/cairn/update/trial") == noted
+        (node.tools / "rm").unlink()
+        said = node.run("node-update", "cancel")
+        assert "Version 1.0.0 stays. Version 2.0.0 has failed three times" in said
+        assert node.read("var/lib/cairn/update/failed") == "2.0.0 3\n"
 
 
 def test_change_of_mind_that_cannot_be_written(node: UpdateNode) -> None:
@@ -217,10 +240,26 @@ def test_reboot_during_a_trial(node: UpdateNode) -> None:
     assert node.read("var/lib/cairn/update/trial") == noted
 
 
+def test_rollback_in_a_shutdown(node: UpdateNode) -> None:
+    """Its note would say that what is being tried is not."""
+    on_trial(node)
+    node.trial()
+    said = node.run("node-update", "rollback")
+    noted = node.read("var/lib/cairn/update/trial")
+    node.write("state", "stopping\n")
+    again = node.run("node-update", "rollback", "--no-reboot", status=1)
+    assert "being shut down; nothing was changed" in again
+    assert node.read("var/lib/cairn/update/trial") == noted
+    node.write("state", "running\n")
+    assert node.restarted(said).version == "1.0.0"
+
+
 def test_nothing_to_reboot_into(node: UpdateNode) -> None:
-    """Nor to roll back to."""
+    """Nor to roll back to; also on a new card, which is no trial."""
     assert "nothing is installed" in node.run("node-update", "reboot", status=1)
     assert "no version to go back to" in node.run("node-update", "rollback", status=1)
+    node.never_good()
+    assert "nothing is installed" in node.run("node-update", "reboot", status=1)
 
 
 def test_no_rollback_to_what_was_never_tried(node: UpdateNode) -> None:

@@ -22,8 +22,7 @@ def read_only_data(node: UpdateNode) -> Iterator[None]:
     for name in ("mv", "rm", "mkdir", "touch", "sync"):
         program(
             node.tools / name,
-            f'case "$*" in *{node.path}/var/lib/cairn/*) exit 1 ;; esac\n'
-            f'exec /usr/bin/{name} "$@"',
+            f'case "$*" in *{node.path}/var/lib/cairn/*) exit 1 ;; esac\nexec /usr/bin/{name} "$@"',
         )
     yield
     for name in ("mv", "rm", "mkdir", "touch", "sync"):
@@ -91,7 +90,7 @@ def test_cuts_behind_the_arming_and_behind_the_trial(tmp_path: Path, version: st
         node.tools / "mkdir",
         'case "$*" in *lib/cairn/update*) kill -9 0 ;; esac; exec /usr/bin/mkdir "$@"',
     )
-    node.trial(status=None)
+    node.run("cairn-trial", "--pause", "0", status=None)
     (node.tools / "mkdir").unlink()
     assert node.cut().version == version
     node.trial()
@@ -122,3 +121,172 @@ def test_used_entry_that_could_not_be_removed(tmp_path: Path) -> None:
     assert node.cut().version == "1.0.0"
     node.trial()
     assert node.screen().startswith("Version 2.0.0 did not stay")
+
+
+def test_reason_of_a_trial_that_was_never_told(pi: UpdateNode) -> None:
+    """It is not that of the next one."""
+    on_trial(pi)
+    pi.trial()
+    with read_only_data(pi):
+        said = pi.run("node-update", "rollback")
+    assert pi.restarted(said).version == "1.0.0"
+    pi.write("failed-units", "x.service loaded failed failed x\n")
+    assert pi.restarted(pi.trial()).version == "2.0.0"
+    pi.write("failed-units", "")
+    pi.trial()
+    assert "x.service" in pi.read("var/lib/cairn/update/reason")
+    assert pi.restarted(pi.run("node-update", "rollback")).version == "1.0.0"
+    assert pi.cut().version == "2.0.0"
+    pi.trial()
+    assert pi.screen().startswith("Version 1.0.0 did not stay: it did not come up, or was switched")
+
+
+@pytest.mark.parametrize("height", ["abc", "-1", "99999999999999999999", "", "1000000000"])
+@pytest.mark.parametrize("name", ["tip", "trial"])
+def test_height_that_is_none(node: UpdateNode, name: str, height: str) -> None:
+    """Damaged: nothing has to be reached, instead of what no node ever reaches."""
+    if name == "tip":
+        node.write("var/lib/cairn/update/tip", f"height={height}\nchain=main\n")
+        node.write("rpc", "28 0 Loading\n")
+    on_trial(node)
+    node.write("rpc", "0 7\n")
+    if name == "trial":
+        noted = node.read("var/lib/cairn/update/trial")
+        node.write(
+            "var/lib/cairn/update/trial", noted.replace("height=1000\n", f"height={height}\n")
+        )
+    node.trial()
+    assert node.screen().startswith("Version 2.0.0 is in use now.")
+
+
+def answers(node: UpdateNode, chain: str, height: int) -> None:
+    """What bitcoind says from now on."""
+    program(
+        node.tools / "node-cli",
+        f"""printf '{{\\n  "chain": "{chain}",\\n  "blocks": {height},\\n}}\\n'""",
+    )
+
+
+@pytest.mark.parametrize("name", ["trial", "tip"])
+def test_height_of_another_chain(node: UpdateNode, name: str) -> None:
+    """The owner has changed chain= and updates in the same restart."""
+    if name == "tip":
+        node.write("var/lib/cairn/update/tip", "height=1000\nchain=main\n")
+        node.write("rpc", "28 0 Loading\n")
+    on_trial(node)
+    assert "\nheight=1000\nchain=main\n" in node.read("var/lib/cairn/update/trial")
+    answers(node, "regtest", 0)
+    node.trial()
+    assert node.screen().startswith("Version 2.0.0 is in use now.")
+    assert node.read("var/lib/cairn/update/tip") == "height=0\nchain=regtest\n"
+
+
+@pytest.mark.parametrize("noted", ["chain=main\n", "chain=\n", ""])
+def test_height_that_is_not_reached(node: UpdateNode, noted: str) -> None:
+    """Of the same chain, or of one that an older version has not noted."""
+    on_trial(node)
+    trial = node.read("var/lib/cairn/update/trial")
+    node.write("var/lib/cairn/update/trial", trial.replace("chain=main\n", noted))
+    node.write("run/cairn/node-conf.records", "")
+    answers(node, "main", 0)
+    assert node.restarted(node.trial()).version == "1.0.0"
+
+
+@pytest.fixture
+def chosen(tmp_path: Path) -> UpdateNode:
+    """A PC on which 2.0.0 has proved itself; ``in_the_menu`` starts the other one."""
+    node = UpdateNode(tmp_path / "node", "x86_64")
+    on_trial(node)
+    node.trial()
+    return node
+
+
+def in_the_menu(node: UpdateNode, slot: str) -> str:
+    """The owner chooses this slot on the loader's screen; the version that runs then."""
+    kernel = node.boot_folder / f"slot-{'a' if slot == 'b' else 'b'}/linux"
+    kernel.rename(kernel.with_name("away"))
+    version = node.cut().version
+    kernel.with_name("away").rename(kernel)
+    return version
+
+
+def test_version_that_the_owner_has_chosen_in_the_menu(chosen: UpdateNode) -> None:
+    """Nothing waits for a trial then, and the next restart starts the other one: it is said."""
+    assert in_the_menu(chosen, "a") == "1.0.0"
+    chosen.trial()
+    said = chosen.run("node-update", "cancel", status=1)
+    assert "Version 2.0.0 has proved itself, and it is what the next restart starts" in said
+    assert "not tried" not in said
+    assert chosen.cut().version == "2.0.0"
+
+
+def test_version_that_the_owner_has_chosen_before_the_other_one_was_noted(
+    chosen: UpdateNode,
+) -> None:
+    """It did stay, and node.conf stays the one that it needs."""
+    chosen.write("boot/node.conf", "filters=1\n")
+    assert chosen.restarted(chosen.run("node-update", "rollback", "--node-conf")).version == "1.0.0"
+    put_back = chosen.read("boot/node.conf")
+    program(
+        chosen.tools / "mkdir",
+        'case "$*" in *lib/cairn/update*) kill -9 0 ;; esac; exec /usr/bin/mkdir "$@"',
+    )
+    chosen.run("cairn-trial", "--pause", "0", status=None)
+    (chosen.tools / "mkdir").unlink()
+    chosen.slots("committed")
+    assert in_the_menu(chosen, "b") == "2.0.0"
+    chosen.trial()
+    said = "Version 1.0.0 has proved itself, and it is what the next restart starts"
+    assert chosen.screen().startswith(said)
+    assert said in chosen.run("node-update", "cancel", status=1)
+    assert chosen.read("boot/node.conf") == put_back
+    assert chosen.cut().version == "1.0.0"
+    chosen.trial()
+    assert chosen.screen().startswith("Version 1.0.0 is in use now.")
+    assert chosen.read("boot/node.conf") == put_back
+    assert not chosen.read("var/lib/cairn/update/trial")
+
+
+@pytest.mark.parametrize("behind", ["failed", "last"])
+def test_cut_while_a_failure_is_counted(node: UpdateNode, behind: str) -> None:
+    """It is counted, and what has become of it is said; nothing is armed any more."""
+    on_trial(node)
+    assert node.cut().version == "1.0.0"
+    program(
+        node.tools / "mv",
+        f'case "$*" in */update/{behind}.new*) kill -9 0 ;; esac; exec /usr/bin/mv "$@"',
+    )
+    node.run("cairn-trial", "--pause", "0", status=None)
+    (node.tools / "mv").unlink()
+    assert node.slots("get-primary") == "a"
+    assert node.cut().version == "1.0.0"
+    node.trial()
+    assert node.screen().startswith("Version 2.0.0 did not stay")
+    # Between the count and the end of the note it counts twice.
+    count = "1" if behind == "failed" else "2"
+    assert node.read("var/lib/cairn/update/failed") == f"2.0.0 {count}\n"
+    assert not node.read("var/lib/cairn/update/trial")
+
+
+def test_version_that_is_tried_although_that_cannot_be_noted(node: UpdateNode) -> None:
+    """The sentence names the one in the slot, not that of the note."""
+    on_trial(node)
+    node.trial()
+    node.run("node-update", "rollback", "--no-reboot")
+    with read_only_data(node):
+        install(node, "--no-reboot", node.file(node.bundle("3.0.0")))
+        said = node.run("node-update", "reboot")
+    assert "so a failure of version 3.0.0 would not be remembered" in said
+
+
+def test_rollback_that_stays_prepared(node: UpdateNode) -> None:
+    """An installation over it could not take it back: the next start does not, either."""
+    on_trial(node)
+    node.trial()
+    node.write("boot/node.conf", "filters=1\n")
+    node.run("node-update", "rollback", "--node-conf", "--no-reboot")
+    noted = node.read("var/lib/cairn/update/trial")
+    program(node.tools / "rm", 'case "$*" in */boot/*) exit 1 ;; esac; exec /usr/bin/rm "$@"')
+    said = install(node, node.file(node.bundle("3.0.0")), status=1)
+    assert "so the rollback that was prepared stays as it is" in said
+    assert node.read("var/lib/cairn/update/trial") == noted

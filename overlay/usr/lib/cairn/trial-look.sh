@@ -157,7 +157,8 @@ look() {
 			return 0
 		fi
 	fi
-	wanted=$(update_value "$update_state/trial" height)
+	update_noted_tip "$update_state/trial" || :
+	wanted=$height wanted_chain=$chain
 	why="no answer from bitcoind"
 	# One that writes its cache answers nothing for minutes, and has 16 threads for questions.
 	[ "$(seconds)" -ge "${ask_at:-0}" ] || return 0
@@ -175,7 +176,9 @@ look() {
 			return 0
 		height=${wanted:-0}
 	else
-		height=$(printf '%s\n' "$answer" | sed -n 's/^  "blocks": \([0-9]\{1,9\}\),$/\1/p')
+		update_tip_of "$answer"
+		# The owner has changed chain= meanwhile, and heights of two chains say nothing.
+		[ -z "$chain" ] || [ -z "$wanted_chain" ] || [ "$chain" = "$wanted_chain" ] || wanted=""
 	fi
 	why="the node has block ${height:-0}, and had ${wanted:-0} before"
 	[ -n "$height" ] || return 0

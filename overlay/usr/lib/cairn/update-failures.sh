@@ -84,7 +84,7 @@ update_count_killed() {
 # update_interrupted: the same at the next start
 update_interrupted() {
 	# RAUC may have armed it already; a Raspberry Pi does not try it at just any restart.
-	slots set-primary "$(slots get-current)" || :
+	update_disarm || return 0
 	rm -f "$update_state/reason"
 	update_conf_failed
 	given_up="" gone="nothing has changed"
@@ -115,16 +115,22 @@ update_settled() {
 	[ -s "$update_state/gone-back" ] || rm -f "$update_state/gone-back"
 }
 
-# update_tip HEIGHT: notes the last height that bitcoind is known to have had, and in which chain,
-# for a version that is installed while it does not answer
-update_tip() {
-	printf 'height=%s\nchain=%s\n' "$1" "$(node_record "$root" chain)" | update_lasting tip || :
+# update_tip_of ANSWER: sets height and chain to what getblockchaininfo says, or to nothing
+update_tip_of() {
+	height=$(printf '%s\n' "$1" | sed -n 's/^  "blocks": \([0-9]\{1,9\}\),$/\1/p')
+	chain=$(printf '%s\n' "$1" | sed -n 's/^  "chain": "\([a-z0-9]\{1,16\}\)",$/\1/p')
 }
 
-# update_last_tip: prints that height, if the chain is still the same
-update_last_tip() {
-	[ "$(update_value "$update_state/tip" chain)" != "$(node_record "$root" chain)" ] ||
-		update_value "$update_state/tip" height
+# update_tip: notes height and chain, the last ones that bitcoind is known to have had, for a
+# version that is installed while it does not answer
+update_tip() { printf 'height=%s\nchain=%s\n' "$height" "$chain" | update_lasting tip || :; }
+
+# update_noted_tip FILE: sets height and chain to those in trial or tip; height to nothing if it is
+# no height. A trial that an older version has noted has no chain.
+update_noted_tip() {
+	height=$(sed -n 's/^height=\([0-9]\{1,9\}\)$/\1/p' "$1" 2>/dev/null | head -n 1)
+	chain=$(update_value "$1" chain)
+	[ -n "$height" ]
 }
 
 # update_not_noted: a trial that nobody asked for now cannot be noted, so nobody would know that it

@@ -76,18 +76,19 @@ update_chain() { ${NODE_CLI:-node-cli -rpcclienttimeout=60} getblockchaininfo; }
 # installed, or going from when the restart is asked for.
 update_trial() {
 	answer=$(update_chain 2>/dev/null) || answer=""
-	height=$(printf '%s\n' "$answer" | sed -n 's/^  "blocks": \([0-9]\{1,9\}\),$/\1/p')
+	update_tip_of "$answer"
 	if [ -n "$height" ]; then
-		update_tip "$height"
+		update_tip
 	else
-		height=$(update_value "$update_state/trial" height)
-		[ -n "$height" ] || height=$(update_last_tip)
+		update_noted_tip "$update_state/trial" || update_noted_tip "$update_state/tip" || :
 	fi
 	put_back=$(update_value "$update_state/trial" put-back)
+	# of an earlier trial, of which nothing else could be noted
+	rm -f "$update_state/reason" || :
 	update_note_failed
 	{
-		printf 'slot=%s\nphase=%s\nversion=%s\nfrom=%s\nheight=%s\n' "$1" "$2" "$3" \
-			"$(update_version)" "${height:-0}"
+		printf 'slot=%s\nphase=%s\nversion=%s\nfrom=%s\nheight=%s\nchain=%s\n' "$1" "$2" "$3" \
+			"$(update_version)" "${height:-0}" "$chain"
 		[ -z "${5:-}" ] || printf 'network=%s\nconf=%s\n' "$4" "$5"
 		[ -z "$put_back" ] || printf 'put-back=%s\n' "$put_back"
 	} | update_lasting trial
@@ -107,13 +108,9 @@ update_armed() {
 # update_going: notes that what is installed is tried by the restart that comes now; fails if it
 # cannot
 update_going() {
-	slot=$(update_value "$update_state/trial" slot)
-	version=$(update_value "$update_state/trial" version)
-	if [ -z "$slot" ] || [ -z "$version" ]; then
-		# It could not be noted when it was armed.
-		slot=$(update_other)
-		version=$(update_value "$root/boot/slot-$slot/release" version)
-	fi
+	# Not what was noted when it was armed, which may not have been possible.
+	slot=$(update_other)
+	version=$(update_value "$root/boot/slot-$slot/release" version)
 	update_trial "$slot" going "$version" "$(update_value "$update_state/trial" network)" \
 		"$(update_value "$update_state/trial" conf)"
 }
@@ -158,17 +155,38 @@ update_take_back() {
 	update_armed || :
 }
 
-# update_cancel: version, which is noted in trial, is not tried, and a node.conf that a rollback has
-# replaced for it comes back. Fails if the boot partition cannot be written; the note stays then.
-update_cancel() {
-	if ! slots set-primary "$(slots get-current)"; then
-		update_say "The boot partition cannot be written, so version $version may still be tried;" \
-			"check the disk."
-		return 1
+# update_waiting: is the other slot what the next restart starts?
+update_waiting() { [ "$(slots get-primary)" = "$(update_other)" ]; }
+
+# update_chosen: has a PC's owner chosen the version that runs in the loader's menu, so that the
+# other one, with no try left to take back, is what the next restart starts in any case? Then it is
+# said, and what is noted is for that start.
+update_chosen() {
+	update_waiting || return 1
+	update_say "Version $version has proved itself, and it is what the next restart starts in any" \
+		"case; node-update rollback goes back to $(update_version) then."
+}
+
+# update_disarm: the next restart does not try version any more. Fails with a sentence on the screen
+# if that cannot be written, or if update_chosen.
+update_disarm() {
+	if slots set-primary "$(slots get-current)"; then
+		! update_chosen
+		return
 	fi
+	update_waiting || return 0
+	update_say "The boot partition cannot be written, so version $version may still be tried; check" \
+		"the disk."
+	return 1
+}
+
+# update_cancel: version, which is noted in trial, is not tried, and a node.conf that a rollback has
+# replaced for it comes back. Fails where update_disarm does; the note stays then.
+update_cancel() {
+	update_disarm || return 1
 	update_conf_over
 	update_say "Version $version is not tried at the next restart any more." \
-		"Version $(update_version) stays.${conf_said:+ $conf_said}"
+		"Version $(update_version) stays.${given_up:+ $given_up}${conf_said:+ $conf_said}"
 }
 
 # update_lock: keeps other updates, rollbacks and their restarts out; fails with a sentence in why,
@@ -202,7 +220,7 @@ update_install() {
 	trap : TERM
 	rm -f "$root/run/cairn/update.why" "$root/run/cairn/update.done" "$root/run/cairn/update.begun"
 	waited="" other=$(update_other)
-	[ "$(slots get-primary)" != "$other" ] ||
+	! update_waiting ||
 		waited=$(update_value "$root/boot/slot-$other/release" version)
 	# What a rollback has noted, and was never tried, is overwritten from here on: first its restart,
 	# as the older version must not start with the newer one's file.
@@ -210,7 +228,10 @@ update_install() {
 	! update_conf_noted || {
 		# After a power cut behind that, it has not failed.
 		update_phase cancelled || :
-		slots set-primary "$(slots get-current)" || return 1
+		slots set-primary "$(slots get-current)" || {
+			update_phase installed || :
+			return 1
+		}
 	}
 	update_conf_return || {
 		why="the boot partition cannot be written, so your node.conf, which a rollback has replaced,"

@@ -58,9 +58,11 @@ def begun(
         while not (node.path / "begun").exists():
             assert time.monotonic() < end, process.poll()
             time.sleep(0.05)
-        yield process
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 URL = "https://example.org/cairn/"

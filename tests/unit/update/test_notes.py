@@ -175,10 +175,10 @@ def test_height_of_another_chain(node: UpdateNode, name: str) -> None:
         node.write("rpc", "28 0 Loading\n")
     on_trial(node)
     assert "\nheight=1000\nchain=main\n" in node.read("var/lib/cairn/update/trial")
-    answers(node, "regtest", 0)
+    answers(node, "regtest", 5)
     node.trial()
     assert node.screen().startswith("Version 2.0.0 is in use now.")
-    assert node.read("var/lib/cairn/update/tip") == "height=0\nchain=regtest\n"
+    assert node.read("var/lib/cairn/update/tip") == "height=5\nchain=regtest\n"
 
 
 @pytest.mark.parametrize("noted", ["chain=main\n", "chain=\n", ""])
@@ -220,6 +220,15 @@ def test_version_that_the_owner_has_chosen_in_the_menu(chosen: UpdateNode) -> No
     assert chosen.cut().version == "2.0.0"
 
 
+def test_installation_that_fails_after_a_choice_in_the_menu(chosen: UpdateNode) -> None:
+    """The other version comes in any case, so nothing is said of it."""
+    assert in_the_menu(chosen, "a") == "1.0.0"
+    bundle = chosen.bundle("3.0.0")
+    (bundle / "signed").unlink()
+    said = install(chosen, chosen.file(bundle), status=1)
+    assert said.rstrip().endswith("Nothing has changed.")
+
+
 def test_version_that_the_owner_has_chosen_before_the_other_one_was_noted(
     chosen: UpdateNode,
 ) -> None:
@@ -245,6 +254,24 @@ def test_version_that_the_owner_has_chosen_before_the_other_one_was_noted(
     assert chosen.screen().startswith("Version 1.0.0 is in use now.")
     assert chosen.read("boot/node.conf") == put_back
     assert not chosen.read("var/lib/cairn/update/trial")
+
+
+def test_cut_while_a_version_is_given_up_that_was_noted_as_installed(tmp_path: Path) -> None:
+    """A PC's owner has pulled the plug instead of node-update reboot: it has been tried."""
+    node = UpdateNode(tmp_path / "node", "x86_64")
+    install(node, "--no-reboot")
+    assert node.cut().version == "2.0.0"
+    assert node.cut().version == "1.0.0"
+    program(
+        node.tools / "mv",
+        'case "$*" in */update/failed.new*) kill -9 0 ;; esac; exec /usr/bin/mv "$@"',
+    )
+    node.run("cairn-trial", "--pause", "0", status=None)
+    (node.tools / "mv").unlink()
+    assert node.cut().version == "1.0.0"
+    node.trial()
+    assert node.screen().startswith("Version 2.0.0 did not stay")
+    assert node.read("var/lib/cairn/update/failed") == "2.0.0 1\n"
 
 
 @pytest.mark.parametrize("behind", ["failed", "last"])
@@ -290,3 +317,43 @@ def test_rollback_that_stays_prepared(node: UpdateNode) -> None:
     said = install(node, node.file(node.bundle("3.0.0")), status=1)
     assert "so the rollback that was prepared stays as it is" in said
     assert node.read("var/lib/cairn/update/trial") == noted
+
+
+def test_cancel_that_a_start_has_to_go_on_with(node: UpdateNode) -> None:
+    """An installation that cannot take the rollback back does not undo the cancel."""
+    on_trial(node)
+    node.trial()
+    node.write("boot/node.conf", "filters=1\n")
+    node.run("node-update", "rollback", "--node-conf", "--no-reboot")
+    program(node.tools / "rm", 'case "$*" in */boot/*) exit 1 ;; esac; exec /usr/bin/rm "$@"')
+    node.run("node-update", "cancel", status=1)
+    install(node, node.file(node.bundle("3.0.0")), status=1)
+    assert "\nphase=cancelled\n" in node.read("var/lib/cairn/update/trial")
+
+
+def test_restart_that_is_refused(node: UpdateNode) -> None:
+    """systemd is busy with another one: what was not tried has not failed."""
+    install(node, "--no-reboot")
+    node.write("state", "stopping\n")
+    assert "being shut down" in node.run("node-update", "reboot", status=1)
+    node.write("state", "running\n")
+    # As systemctl fails then: cairn-boot-slot ends in an error.
+    backend = node.path / "usr/share/cairn/boot-backend"
+    cli = node.tools / "node-cli"
+    before = cli.read_text()
+    program(cli, f"mv {backend} {backend}.away\n{before}")
+    said = node.run("node-update", "reboot", status=1)
+    backend.with_name("boot-backend.away").rename(backend)
+    assert "The node could not be restarted, so version 2.0.0 is not tried yet" in said
+    assert "\nphase=installed\n" in node.read("var/lib/cairn/update/trial")
+    cli.write_text(before)
+    assert node.restarted(node.run("node-update", "reboot")).version == "2.0.0"
+
+
+def test_sentence_of_before_is_gone_after_a_rollback(node: UpdateNode) -> None:
+    """One that was accepted is something else that happened."""
+    on_trial(node)
+    node.trial()
+    node.write("var/lib/cairn/update/last", "Version 1.0.0 did not stay: x.\n")
+    node.run("node-update", "rollback", "--no-reboot")
+    assert not node.read("var/lib/cairn/update/last")

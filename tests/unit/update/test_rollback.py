@@ -735,7 +735,7 @@ def test_node_conf_that_is_in_place_although_its_writing_failed(
     said = node.run("node-update", "rollback", "--node-conf", status=1)
     back = "Your own node.conf is in place"
     missing = "yours is /var/lib/cairn/update/node.conf.replaced"
-    assert "the new node.conf could not be written; " + (back if returns else "The boot") in said
+    assert "the new node.conf could not be written. " + (back if returns else "The boot") in said
     assert (missing in said) is not returns
     assert node.slots("get-primary") == "b"
     (node.tools / "sync").unlink()
@@ -743,6 +743,56 @@ def test_node_conf_that_is_in_place_although_its_writing_failed(
     node.trial()
     assert node.read("boot/node.conf") == "filters=1\n"
     assert not node.read("var/lib/cairn/update/trial")
+
+
+def failing_sync(node: UpdateNode) -> None:
+    """Behind the renaming of node.conf, until tools/sync is removed."""
+    program(
+        node.tools / "sync",
+        'case "$*" in */boot/node.conf" "*|*/boot/node.conf*/boot) exit 1 ;; esac\n'
+        'exec /usr/bin/sync "$@"',
+    )
+
+
+def test_node_conf_that_was_not_there_and_is_perhaps_written(node: UpdateNode) -> None:
+    """There is no old one that could still be there, and nothing is armed."""
+    on_trial(node)
+    node.trial()
+    (node.boot_folder / "node.conf").unlink()
+    failing_sync(node)
+    said = node.run("node-update", "rollback", "--node-conf", "--no-reboot", status=1)
+    assert "the new node.conf could not be written, or not for certain" in said
+    assert "still there" not in said
+    assert "I/O error" not in said
+    assert node.slots("get-primary") == "b"
+
+
+def test_node_conf_that_is_removed_after_a_rollback_is_prepared(node: UpdateNode) -> None:
+    """The note of the file that was replaced is not taken for one of the next rollback."""
+    rollback_to(node, "hostname=attic\n", "filters=1\n")
+    (node.boot_folder / "node.conf").unlink()
+    said = node.run("node-update", "rollback", "--node-conf", "--no-reboot", status=1)
+    assert "a rollback is prepared already" in said
+    node.run("node-update", "cancel")
+    node.run("node-update", "rollback", "--node-conf", "--no-reboot")
+    node.run("node-update", "cancel")
+    assert node.read("boot/node.conf") == "hostname=attic\n# put back by node-update\n"
+
+
+def test_rollback_that_cannot_be_armed(node: UpdateNode) -> None:
+    """The owner is told that node.conf is in place again."""
+    on_trial(node)
+    node.trial()
+    node.write("boot/node.conf", "filters=1\n")
+    program(
+        node.tools / "mv",
+        'case "$*" in *tryboot.txt|*+1.conf) exit 1 ;; esac; exec /usr/bin/mv "$@"',
+    )
+    said = node.run("node-update", "rollback", "--node-conf", status=1)
+    assert said.rstrip().endswith(
+        "Your own node.conf is in place and counts from the next restart on."
+    )
+    assert node.read("boot/node.conf") == "filters=1\n"
 
 
 def test_rollback_that_is_refused_leaves_the_sentence(node: UpdateNode) -> None:

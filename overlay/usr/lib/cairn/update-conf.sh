@@ -128,10 +128,11 @@ update_conf_put_back() {
 	why="the kept node.conf cannot be read; nothing was changed"
 	conf_text=$(update_conf_kept) || return 1
 	# It has been done already, and the one that was replaced then must not be lost.
-	! printf '%s\n' "$conf_text" | cmp -s - "$root/boot/node.conf" 2>/dev/null || return 0
+	[ ! -f "$root/boot/node.conf" ] ||
+		! printf '%s\n' "$conf_text" | cmp -s - "$root/boot/node.conf" || return 0
 	why="a rollback is prepared already, with the kept node.conf as it was then; take it back first"
 	why="$why (node-update cancel); nothing was changed"
-	! update_conf_noted || ! update_conf_is_back || return 1
+	! update_conf_noted || { [ -f "$root/boot/node.conf" ] && ! update_conf_is_back; } || return 1
 	update_conf_judge || return 1
 	why="the kept node.conf would make the node less private: it lacks what the present one has, or"
 	why="$why had at the last start, in these lines: $conf_lacks. Nothing was changed; go back without"
@@ -161,7 +162,7 @@ update_conf_put_back() {
 	fi
 	why="the boot partition cannot be written; nothing was changed"
 	fat_begin "$root" || {
-		rm -f "$update_state/trial" || :
+		[ -z "$conf_replaces" ] || rm -f "$update_state/trial" || :
 		return 1
 	}
 	conf_ended=0
@@ -169,9 +170,11 @@ update_conf_put_back() {
 	fat_end "$root" || :
 	[ $conf_ended = 0 ] || {
 		# It may be there all the same.
-		conf_said=""
-		[ -z "$conf_replaces" ] || update_conf_over
-		why="the new node.conf could not be written; ${conf_said:-"the old one is still there"}"
+		why="the new node.conf could not be written, or not for certain"
+		[ -n "$conf_replaces" ] || return 1
+		update_conf_over
+		why="the new node.conf could not be written${conf_said:+. $conf_said}"
+		[ -n "$conf_said" ] || why="$why; the old one is still there"
 		return 1
 	}
 	conf_once=$(update_conf_kept names) || conf_once=""
@@ -197,6 +200,7 @@ update_conf_return() {
 	conf_said="The boot partition cannot be written, so node.conf is still the one from before"
 	conf_said="$conf_said the update; yours is /var/lib/cairn/update/node.conf.replaced. The disk"
 	conf_said="$conf_said probably fails: replace it."
+	update_conf_read
 	fat_begin "$root" || return 1
 	update_conf_good
 	conf_ended=0

@@ -120,7 +120,16 @@ update_restart() {
 	update_going ||
 		update_say "The data partition cannot be written, so a failure of version $version would" \
 			"not be remembered; it is tried all the same."
-	slots reboot
+	update_reboot
+}
+
+# update_reboot: asks for that restart. If there is none, nothing is tried yet, and nothing fails.
+update_reboot() {
+	slots reboot && return
+	update_phase installed || :
+	update_say "The node could not be restarted, so version $version is not tried yet; systemctl" \
+		"reboot restarts it, and node-update reboot tries that version."
+	return 1
 }
 
 # shellcheck source=overlay/usr/lib/cairn/update-ready.sh
@@ -147,6 +156,8 @@ update_take_back() {
 	unchanged=${unchanged:-"Nothing has changed."}
 	update_gone "$kept" || unchanged="The version that runs is as it was; $gone."
 	if [ "$armed" != "$other" ] || slots set-primary "$(slots get-current)"; then
+		# chosen in the loader's menu (update_say_chosen)
+		[ -z "$waited" ] || ! update_waiting || unchanged="Nothing has changed."
 		rm -f "$update_state/trial" || :
 		return 0
 	fi
@@ -158,21 +169,21 @@ update_take_back() {
 # update_waiting: is the other slot what the next restart starts?
 update_waiting() { [ "$(slots get-primary)" = "$(update_other)" ]; }
 
-# update_chosen: has a PC's owner chosen the version that runs in the loader's menu, so that the
-# other one, with no try left to take back, is what the next restart starts in any case? Then it is
-# said, and what is noted is for that start.
-update_chosen() {
-	update_waiting || return 1
+# update_say_chosen: the owner of a PC has chosen the version that runs in the loader's menu. The
+# other one has no try that could be taken back and is what the next restart starts in any case, for
+# which what is noted is left.
+update_say_chosen() {
 	update_say "Version $version has proved itself, and it is what the next restart starts in any" \
 		"case; node-update rollback goes back to $(update_version) then."
 }
 
 # update_disarm: the next restart does not try version any more. Fails with a sentence on the screen
-# if that cannot be written, or if update_chosen.
+# if that cannot be written, or if it comes in any case.
 update_disarm() {
 	if slots set-primary "$(slots get-current)"; then
-		! update_chosen
-		return
+		update_waiting || return 0
+		update_say_chosen
+		return 1
 	fi
 	update_waiting || return 0
 	update_say "The boot partition cannot be written, so version $version may still be tried; check" \
@@ -227,9 +238,10 @@ update_install() {
 	why="the boot partition cannot be written, so the rollback that was prepared stays as it is"
 	! update_conf_noted || {
 		# After a power cut behind that, it has not failed.
+		prepared=$(update_value "$update_state/trial" phase)
 		update_phase cancelled || :
 		slots set-primary "$(slots get-current)" || {
-			update_phase installed || :
+			update_phase "$prepared" || :
 			return 1
 		}
 	}

@@ -779,6 +779,16 @@ def test_node_conf_that_is_removed_after_a_rollback_is_prepared(node: UpdateNode
     assert node.read("boot/node.conf") == "hostname=attic\n# put back by node-update\n"
 
 
+def test_rollback_with_the_node_conf_of_one_that_is_prepared(node: UpdateNode) -> None:
+    """It is not taken for the owner's own: how that comes back is said."""
+    rollback_to(node, "hostname=attic\n", "filters=1\n")
+    hint = "to go back with yours, take that back first (node-update cancel)"
+    assert hint in node.run("node-update", "rollback", "--no-reboot")
+    node.run("node-update", "cancel")
+    assert hint not in node.run("node-update", "rollback", "--no-reboot")
+    assert node.read("boot/node.conf") == "filters=1\n"
+
+
 def test_rollback_that_cannot_be_armed(node: UpdateNode) -> None:
     """The owner is told that node.conf is in place again."""
     on_trial(node)

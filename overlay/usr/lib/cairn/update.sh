@@ -180,21 +180,25 @@ update_say_chosen() {
 # update_disarm: the next restart does not try version any more. Fails with a sentence on the screen
 # if that cannot be written, or if it comes in any case.
 update_disarm() {
-	if slots set-primary "$(slots get-current)"; then
-		update_waiting || return 0
-		update_say_chosen
-		return 1
-	fi
+	disarmed=1
+	slots set-primary "$(slots get-current)" || disarmed=""
 	update_waiting || return 0
-	update_say "The boot partition cannot be written, so version $version may still be tried; check" \
-		"the disk."
+	if [ -n "$disarmed" ]; then
+		update_say_chosen
+	else
+		update_say "The boot partition cannot be written, so version $version may still be tried;" \
+			"check the disk."
+	fi
 	return 1
 }
 
 # update_cancel: version, which is noted in trial, is not tried, and a node.conf that a rollback has
-# replaced for it comes back. Fails where update_disarm does; the note stays then.
+# replaced for it comes back. An installation that was killed between the arming and its note counts
+# (update_count_killed). Fails where update_disarm does; the note stays then.
 update_cancel() {
 	update_disarm || return 1
+	update_conf_failed
+	update_count_killed || :
 	update_conf_over
 	update_say "Version $version is not tried at the next restart any more." \
 		"Version $(update_version) stays.${given_up:+ $given_up}${conf_said:+ $conf_said}"

@@ -32,6 +32,17 @@ def on_trial(node: UpdateNode) -> Started:
     return started
 
 
+def fails(node: UpdateNode, name: str, words: str, how: str = "exit 1") -> None:
+    """This command does ``how`` with arguments that match ``words``, a pattern of the shell's.
+
+    Until the file of that name in ``node.tools`` is removed.
+    """
+    program(
+        node.tools / name,
+        f'case "$*" in {words}) {how} ;; esac\nexec {shutil.which(name)} "$@"',
+    )
+
+
 @contextmanager
 def begun(
     node: UpdateNode, source: str = "", command: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ import pytest
 
 from tests.shared.commands import program
 from tests.shared.update_node import UpdateNode
-from tests.unit.update.steps import SHELLS, begun, install, on_trial, plug, records
+from tests.unit.update.steps import SHELLS, begun, fails, install, on_trial, plug, records
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -101,7 +101,7 @@ def test_change_of_mind_behind_a_killed_installation_that_cannot_be_written(
     noted = "slot=b\nphase=writing\nversion=2.0.0\nover=\n"
     node.write("var/lib/cairn/update/trial", noted)
     node.write("var/lib/cairn/update/failed", "2.0.0 2\n")
-    program(node.tools / "rm", 'case "$*" in */boot/*) exit 1 ;; esac; exec /usr/bin/rm "$@"')
+    fails(node, "rm", "*/boot/*")
     assert "may still be tried" in node.run("node-update", "cancel", status=1)
     assert node.read("var/lib/cairn/update/trial") == noted
     assert node.read("var/lib/cairn/update/failed") == "2.0.0 2\n"
@@ -119,7 +119,7 @@ def test_change_of_mind_behind_a_killed_installation_that_cannot_be_written(
 def test_change_of_mind_that_cannot_be_written(node: UpdateNode) -> None:
     """Said, and it can still be tried; another restart goes on with it."""
     install(node, "--no-reboot")
-    program(node.tools / "rm", 'case "$*" in */boot/*) exit 1 ;; esac; exec /usr/bin/rm "$@"')
+    fails(node, "rm", "*/boot/*")
     said = node.run("node-update", "cancel", status=1)
     assert "The boot partition cannot be written, so version 2.0.0 may still be tried" in said
     assert "not tried" not in said
@@ -133,7 +133,7 @@ def test_change_of_mind_that_a_start_cannot_write(pi: UpdateNode) -> None:
     install(pi, "--no-reboot")
     trial = pi.read("var/lib/cairn/update/trial").replace("phase=installed", "phase=cancelled")
     pi.write("var/lib/cairn/update/trial", trial)
-    program(pi.tools / "rm", 'case "$*" in */boot/*) exit 1 ;; esac; exec /usr/bin/rm "$@"')
+    fails(pi, "rm", "*/boot/*")
     assert pi.cut().version == "1.0.0"
     pi.trial()
     assert pi.screen().startswith("The boot partition cannot be written, so version 2.0.0 may")

@@ -13,17 +13,14 @@ import pytest
 
 from tests.shared.commands import program
 from tests.shared.update_node import UpdateNode
-from tests.unit.update.steps import install, on_trial
+from tests.unit.update.steps import fails, install, on_trial
 
 
 @contextmanager
 def read_only_data(node: UpdateNode) -> Iterator[None]:
     """What is on the data partition can be read and not changed meanwhile."""
     for name in ("mv", "rm", "mkdir", "touch", "sync"):
-        program(
-            node.tools / name,
-            f'case "$*" in *{node.path}/var/lib/cairn/*) exit 1 ;; esac\nexec /usr/bin/{name} "$@"',
-        )
+        fails(node, name, f"*{node.path}/var/lib/cairn/*")
     yield
     for name in ("mv", "rm", "mkdir", "touch", "sync"):
         (node.tools / name).unlink()
@@ -86,10 +83,7 @@ def test_cuts_behind_the_arming_and_behind_the_trial(tmp_path: Path, version: st
     cli.write_text(before)
     assert "phase=writing" in node.read("var/lib/cairn/update/trial")
     assert node.cut().version == version
-    program(
-        node.tools / "mkdir",
-        'case "$*" in *lib/cairn/update*) kill -9 0 ;; esac; exec /usr/bin/mkdir "$@"',
-    )
+    fails(node, "mkdir", "*lib/cairn/update*", how="kill -9 0")
     node.run("cairn-trial", "--pause", "0", status=None)
     (node.tools / "mkdir").unlink()
     assert node.cut().version == version
@@ -105,7 +99,7 @@ def test_used_entry_that_could_not_be_removed(tmp_path: Path) -> None:
     """It is of a trial that was good: a rollback later, it says nothing of a failure."""
     node = UpdateNode(tmp_path / "node", "x86_64")
     on_trial(node)
-    program(node.tools / "rm", 'case "$*" in *b+0-1.conf*) exit 1 ;; esac; exec /usr/bin/rm "$@"')
+    fails(node, "rm", "*b+0-1.conf*")
     node.trial()
     assert node.cut().version == "2.0.0"
     node.trial()
@@ -236,10 +230,7 @@ def test_version_that_the_owner_has_chosen_before_the_other_one_was_noted(
     chosen.write("boot/node.conf", "filters=1\n")
     assert chosen.restarted(chosen.run("node-update", "rollback", "--node-conf")).version == "1.0.0"
     put_back = chosen.read("boot/node.conf")
-    program(
-        chosen.tools / "mkdir",
-        'case "$*" in *lib/cairn/update*) kill -9 0 ;; esac; exec /usr/bin/mkdir "$@"',
-    )
+    fails(chosen, "mkdir", "*lib/cairn/update*", how="kill -9 0")
     chosen.run("cairn-trial", "--pause", "0", status=None)
     (chosen.tools / "mkdir").unlink()
     chosen.slots("committed")
@@ -262,10 +253,7 @@ def test_cut_while_a_version_is_given_up_that_was_noted_as_installed(tmp_path: P
     install(node, "--no-reboot")
     assert node.cut().version == "2.0.0"
     assert node.cut().version == "1.0.0"
-    program(
-        node.tools / "mv",
-        'case "$*" in */update/failed.new*) kill -9 0 ;; esac; exec /usr/bin/mv "$@"',
-    )
+    fails(node, "mv", "*/update/failed.new*", how="kill -9 0")
     node.run("cairn-trial", "--pause", "0", status=None)
     (node.tools / "mv").unlink()
     assert node.cut().version == "1.0.0"
@@ -279,10 +267,7 @@ def test_cut_while_a_failure_is_counted(node: UpdateNode, behind: str) -> None:
     """It is counted, and what has become of it is said; nothing is armed any more."""
     on_trial(node)
     assert node.cut().version == "1.0.0"
-    program(
-        node.tools / "mv",
-        f'case "$*" in */update/{behind}.new*) kill -9 0 ;; esac; exec /usr/bin/mv "$@"',
-    )
+    fails(node, "mv", f"*/update/{behind}.new*", how="kill -9 0")
     node.run("cairn-trial", "--pause", "0", status=None)
     (node.tools / "mv").unlink()
     assert node.slots("get-primary") == "a"
@@ -313,7 +298,7 @@ def test_rollback_that_stays_prepared(node: UpdateNode) -> None:
     node.write("boot/node.conf", "filters=1\n")
     node.run("node-update", "rollback", "--node-conf", "--no-reboot")
     noted = node.read("var/lib/cairn/update/trial")
-    program(node.tools / "rm", 'case "$*" in */boot/*) exit 1 ;; esac; exec /usr/bin/rm "$@"')
+    fails(node, "rm", "*/boot/*")
     said = install(node, node.file(node.bundle("3.0.0")), status=1)
     assert "so the rollback that was prepared stays as it is" in said
     assert node.read("var/lib/cairn/update/trial") == noted
@@ -325,7 +310,7 @@ def test_cancel_that_a_start_has_to_go_on_with(node: UpdateNode) -> None:
     node.trial()
     node.write("boot/node.conf", "filters=1\n")
     node.run("node-update", "rollback", "--node-conf", "--no-reboot")
-    program(node.tools / "rm", 'case "$*" in */boot/*) exit 1 ;; esac; exec /usr/bin/rm "$@"')
+    fails(node, "rm", "*/boot/*")
     node.run("node-update", "cancel", status=1)
     install(node, node.file(node.bundle("3.0.0")), status=1)
     assert "\nphase=cancelled\n" in node.read("var/lib/cairn/update/trial")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.shared.commands import program
 from tests.shared.update_node import LIBRARY, UpdateNode
-from tests.unit.update.steps import SHELLS, install, on_trial, records
+from tests.unit.update.steps import SHELLS, fails, install, on_trial, records
 
 
 def test_three_failures(node: UpdateNode) -> None:
@@ -501,10 +501,7 @@ def test_node_conf_comes_back(node: UpdateNode, edited: bool) -> None:
 
 def conf_cannot_be_synced(node: UpdateNode) -> None:
     """The boot partition fails where node.conf is written; until tools/sync is removed."""
-    program(
-        node.tools / "sync",
-        'case "$*" in *boot/node.conf*) exit 1 ;; esac; exec /usr/bin/sync "$@"',
-    )
+    fails(node, "sync", "*boot/node.conf*")
 
 
 def test_node_conf_that_cannot_come_back(node: UpdateNode) -> None:
@@ -591,10 +588,7 @@ def test_last_good_node_conf_for_which_there_is_no_room(node: UpdateNode) -> Non
     own = "hostname=attic\n"
     rollback_to(node, f"{own}proxy=192.0.2.1:9050\n", own)
     node_config(node)
-    program(
-        node.tools / "sync",
-        'case "$*" in */cairn/node.conf.new) exit 1 ;; esac; exec /usr/bin/sync "$@"',
-    )
+    fails(node, "sync", "*/cairn/node.conf.new")
     assert "Your own node.conf is in place" in node.run("node-update", "cancel")
     assert not node.read("var/lib/cairn/node.conf")
     assert node.read("run/cairn/node-conf.good") == own
@@ -657,7 +651,7 @@ def test_power_cut_behind_a_rollback_that_an_installation_takes_back(
 def test_installation_that_fails_after_a_prepared_rollback(node: UpdateNode) -> None:
     """The rollback's restart is taken back before its node.conf, and the sentence says so."""
     rollback_to(node, "hostname=attic\n", "filters=1\n")
-    program(node.tools / "mv", 'case "$*" in */node.conf) exit 1 ;; esac; exec /usr/bin/mv "$@"')
+    fails(node, "mv", "*/node.conf")
     bundle = node.bundle("3.0.0")
     install(node, node.file(bundle), status=1)
     assert node.slots("get-primary") == "b", "2.0.0, which node.conf is for, comes next"
@@ -683,7 +677,7 @@ def test_failure_after_a_prepared_rollback_and_another_node_conf(node: UpdateNod
 def test_rollback_that_is_cancelled(node: UpdateNode) -> None:
     """The owner's node.conf comes back, at the latest with the next start that can write it."""
     rollback_to(node, "hostname=attic\n", "filters=1\n")
-    program(node.tools / "mv", 'case "$*" in */node.conf) exit 1 ;; esac; exec /usr/bin/mv "$@"')
+    fails(node, "mv", "*/node.conf")
     said = node.run("node-update", "cancel")
     assert "is not tried at the next restart any more." in said
     assert "node.conf is still the one from before the update" in said
@@ -747,11 +741,7 @@ def test_node_conf_that_is_in_place_although_its_writing_failed(
 
 def failing_sync(node: UpdateNode) -> None:
     """Behind the renaming of node.conf, until tools/sync is removed."""
-    program(
-        node.tools / "sync",
-        'case "$*" in */boot/node.conf" "*|*/boot/node.conf*/boot) exit 1 ;; esac\n'
-        'exec /usr/bin/sync "$@"',
-    )
+    fails(node, "sync", '*/boot/node.conf" "*|*/boot/node.conf*/boot')
 
 
 def test_node_conf_that_was_not_there_and_is_perhaps_written(node: UpdateNode) -> None:
@@ -794,10 +784,7 @@ def test_rollback_that_cannot_be_armed(node: UpdateNode) -> None:
     on_trial(node)
     node.trial()
     node.write("boot/node.conf", "filters=1\n")
-    program(
-        node.tools / "mv",
-        'case "$*" in *tryboot.txt|*+1.conf) exit 1 ;; esac; exec /usr/bin/mv "$@"',
-    )
+    fails(node, "mv", "*tryboot.txt|*+1.conf")
     said = node.run("node-update", "rollback", "--node-conf", status=1)
     assert said.rstrip().endswith(
         "Your own node.conf is in place and counts from the next restart on."

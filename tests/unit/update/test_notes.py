@@ -195,13 +195,18 @@ def chosen(tmp_path: Path) -> UpdateNode:
     return node
 
 
+@contextmanager
+def taken_away(file: Path) -> Iterator[None]:
+    """The loader does not find this file."""
+    away = file.rename(file.parent / "away")
+    yield
+    away.rename(file)
+
+
 def in_the_menu(node: UpdateNode, slot: str) -> str:
     """The owner chooses this slot on the loader's screen; the version that runs then."""
-    kernel = node.boot_folder / f"slot-{'a' if slot == 'b' else 'b'}/linux"
-    kernel.rename(kernel.with_name("away"))
-    version = node.cut().version
-    kernel.with_name("away").rename(kernel)
-    return version
+    with taken_away(node.boot_folder / f"slot-{'a' if slot == 'b' else 'b'}/linux"):
+        return node.cut().version
 
 
 def test_version_that_the_owner_has_chosen_in_the_menu(chosen: UpdateNode) -> None:
@@ -212,6 +217,21 @@ def test_version_that_the_owner_has_chosen_in_the_menu(chosen: UpdateNode) -> No
     assert "Version 2.0.0 has proved itself, and it is what the next restart starts" in said
     assert "not tried" not in said
     assert chosen.cut().version == "2.0.0"
+
+
+def test_entry_beside_that_of_the_trial(chosen: UpdateNode) -> None:
+    """A version that one goes back to has two in the menu, and only one of them is the trial."""
+    chosen.run("node-update", "rollback", "--no-reboot")
+    (trial,) = (chosen.boot_folder / "loader/entries").glob("cairn-a+1*.conf")
+    with taken_away(trial):
+        in_the_menu(chosen, "a")
+    said = chosen.trial()
+    assert (
+        "Version 1.0.0 is not being tried: another entry of the loader's menu has started" in said
+    )
+    assert "reboot" not in said.splitlines()
+    assert chosen.cut().version == "1.0.0"
+    assert "Version 1.0.0 is in use now" in chosen.trial()
 
 
 def test_installation_that_fails_after_a_choice_in_the_menu(chosen: UpdateNode) -> None:

@@ -426,7 +426,8 @@ def test_kernel_of_another_node_with_what_is_to_be_tried(tmp_path: Path) -> None
     node.write("proc/self/mountinfo", mounts.replace("179:2", "179:3"))
     before = times(node.boot_folder)
     said = node.trial()
-    assert "Version 2.0.0 is not being tried: the boot loader of another disk has started" in said
+    assert "Version 2.0.0 is not being tried: another entry of the loader's menu" in said
+    assert "or another disk's loader. Unplug such a disk" in said
     assert "reboot" not in said.splitlines()
     assert times(node.boot_folder) == before
     assert node.cut().version == "2.0.0"

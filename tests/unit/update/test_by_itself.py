@@ -210,3 +210,37 @@ def test_how_far_it_is(pi: UpdateNode, shell: str) -> None:
         screens.append(pi.screen().partition("plug. ")[2].strip())
     assert done.stdout == said
     assert screens == ["", "", "", "20 % are done.", "20 % are done.", "46 % are done."]
+
+
+def test_what_an_earlier_night_has_said(pi: UpdateNode) -> None:
+    """It goes when it is not true any more."""
+    strange = pi.bundle("2.0.0", "strange")
+    (strange / "signed").unlink()
+    records(pi, "notify")
+    newer = pi.bundle("3.0.0", "newer")
+    for bundle, words in ((strange, "No update was looked for"), (newer, "is there")):
+        pi.write("served", f"{bundle}\n")
+        pi.run("cairn-update", "--window")
+        assert words in pi.screen()
+        pi.write("served", f"{pi.bundle('1.0.0', 'same')}\n")
+        pi.run("cairn-update", "--window")
+        assert not (pi.path / "run/cairn/update.report").exists()
+
+
+@pytest.mark.parametrize("mode", ["notify", "auto"])
+def test_what_waits_for_the_owners_restart(node: UpdateNode, mode: str) -> None:
+    """The night does not install it again, nor restart the node; a newer one comes."""
+    install(node, "--no-reboot")
+    node.write("served", f"{node.bundle('2.0.0')}\n")
+    records(node, mode)
+    assert node.run("cairn-update", "--window") == ""
+    assert "is installed and is tried at the next restart" in node.screen()
+    node.write("served", f"{node.bundle('3.0.0')}\n")
+    assert "3.0.0" in node.run("cairn-update", "--window")
+
+
+def test_address_in_a_line_that_cannot_be_used(pi: UpdateNode) -> None:
+    """Nobody says that there is no such line."""
+    records(pi, "off", "")
+    said = pi.run("node-update", "check")
+    assert said.startswith("no address to ask: node.conf has no updateurl=, or a line of it ")

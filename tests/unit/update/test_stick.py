@@ -10,8 +10,9 @@ import re
 import pytest
 
 from lab.paths import ROOT
+from tests.shared.commands import program
 from tests.shared.update_node import LIBRARY, UpdateNode
-from tests.unit.update.steps import install, plug
+from tests.unit.update.steps import SHELLS, install, plug, records
 
 
 def test_stick(node: UpdateNode) -> None:
@@ -171,3 +172,52 @@ def test_stick_of_others(pi: UpdateNode) -> None:
     (pi.path / "stick/cairn-y.raucb").unlink()
     pi.cut()
     assert pi.run("cairn-update", "--stick") == ""
+
+
+@pytest.mark.parametrize("signal", ["INT", "HUP", "TERM"])
+@pytest.mark.parametrize("shell", SHELLS)
+def test_check_that_is_interrupted(pi: UpdateNode, shell: str, signal: str) -> None:
+    """The stick does not stay mounted, or no look could mount it, and the offer was forgotten."""
+    plug(pi, "2.0.0")
+    pi.run("cairn-update", "--stick")
+    offered = pi.read("var/lib/cairn/update/stick")
+    rauc = (pi.tools / "rauc").rename(pi.tools / "rauc.real")
+    program(pi.tools / "rauc", f'case "$*" in *http*) kill -{signal} 0 ;; esac\nexec {rauc} "$@"')
+    records(pi, "notify")
+    pi.run("node-update", "check", shell=shell, status=None)
+    assert not list((pi.path / "run/cairn").glob("stick*"))
+    pi.run("cairn-update", "--stick")
+    assert pi.read("var/lib/cairn/update/stick") == offered
+
+
+def test_stick_that_somebody_else_has_mounted(pi: UpdateNode) -> None:
+    """It is not one that was taken away."""
+    plug(pi, "2.0.0")
+    pi.run("cairn-update", "--stick")
+    offered = pi.read("var/lib/cairn/update/stick")
+    mount = (pi.tools / "mount").read_text()
+    program(pi.tools / "mount", "exit 32")
+    pi.run("cairn-update", "--stick")
+    assert pi.read("var/lib/cairn/update/stick") == offered
+    program(pi.tools / "mount", mount)
+    pi.cut()
+    assert pi.restarted(pi.run("cairn-update", "--stick")).version == "2.0.0"
+
+
+def test_stick_that_is_taken_away(pi: UpdateNode) -> None:
+    """Its sentence goes, too, but not what was said of a trial, nor another's sentence."""
+    plug(pi, "2.0.0")
+    pi.run("cairn-update", "--stick")
+    plug(pi)
+    pi.run("cairn-update", "--stick")
+    assert not (pi.path / "run/cairn/update.report").exists()
+    pi.write("var/lib/cairn/update/last", "Version 3.0.0 did not stay: x.\n")
+    plug(pi, "2.0.0")
+    pi.run("cairn-update", "--stick")
+    assert "The USB stick has version 2.0.0" in pi.screen()
+    plug(pi)
+    pi.run("cairn-update", "--stick")
+    assert pi.screen() == "Version 3.0.0 did not stay: x.\n"
+    pi.write("run/cairn/update.report", "Version 1.0.0 is in use now.\n")
+    pi.run("cairn-update", "--stick")
+    assert pi.screen() == "Version 1.0.0 is in use now.\n"

@@ -359,6 +359,29 @@ def test_reindex_once_for_each_chain(node: Node, shell: str, old: str | None) ->
     assert given("reindex=1\n")
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+def test_reindex_is_a_first_sync_again(node: Node, shell: str) -> None:
+    """For node-tune, until it has ended once more; on mainnet, and each time that it is given."""
+    state = node.path / "var/lib/cairn"
+    state.mkdir(parents=True)
+    marker, rebuild = state / "initial-sync-done", state / "rebuild"
+
+    def stays(text: str, begun: float) -> tuple[bool, bool]:
+        marker.touch()
+        rebuild.write_text(f"begun={int(begun)}\nchain=main\nwhat=x\n")
+        node.run(text, shell)
+        return marker.exists(), rebuild.exists()
+
+    now = time.time()
+    assert stays("# none\n", now) == (True, True)
+    assert stays("chain=signet\nreindex=1\n", now) == (True, True)
+    # Damage in it is the second one within a short time, or the first one.
+    assert stays("reindex=1\n", now) == (False, True)
+    assert stays("reindex=1\n", 1600000000) == (False, False)
+    (state / "reindex-done.main").write_text("reindex\n")
+    assert stays("reindex=1\n", now) == (True, True)
+
+
 def test_automatic_rebuild(node: Node) -> None:
     """It is given until it has begun, whatever became of the user's own reindex=1."""
     wanted = node.path / "var/lib/cairn/rebuild-wanted"

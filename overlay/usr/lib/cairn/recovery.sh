@@ -176,6 +176,16 @@ begin_rebuild() {
 		rm -f "$state/initial-sync-done" 2>/dev/null && sync "$state"
 }
 
+# sync_again ROOT: the owner has the chain fetched anew, which is as the first sync: node-tune gives
+# it most of the memory, and blocks that would be pruned before its end are not written. Of an
+# automatic rebuild that has reached the tip only the time counts (rebuild_recent). Never fails.
+sync_again() {
+	state=$1/var/lib/cairn
+	[ -e "$state/initial-sync-done" ] || return 0
+	rebuild_recent "$1" || rm -f "$state/rebuild" || :
+	{ rm -f "$state/initial-sync-done" && sync "$state"; } || :
+}
+
 # rebuild_wanted ROOT CHAIN: is a rebuild of this chain wanted? An empty request is from an
 # image that did not note the chain, and means main.
 rebuild_wanted() {

@@ -185,6 +185,29 @@ def test_the_benchmark_has_this_memory(machine: Machine) -> None:
             assert scenario.memory_of(stock) == (dbcache + waiting, 0)
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("records", "waiting", "words"),
+    [
+        ("prune 600\n", "69", "are never written"),
+        ("prune 0\n", "0", "all blocks are stored, none is pruned"),
+        ("prune 1\n", "0", "all blocks are stored, none is pruned"),
+        ("filters 1\n", "0", "all blocks are stored, as the filters need them"),
+    ],
+)
+def test_blocks_that_cannot_wait(
+    machine: Machine, shell: str, records: str, waiting: str, words: str
+) -> None:
+    """Where all blocks are stored, none waits in memory, and the coins have all of it."""
+    machine.disk("sata", 2000000)
+    machine.memory(950)
+    machine.records(records)
+    assert machine.run(shell).returncode == 0
+    chosen = machine.settings()
+    assert (chosen["blocksinmemory"], int(chosen["dbcache"])) == (waiting, 279 - int(waiting))
+    assert words in (machine.path / "run/bitcoind/tuned.conf").read_text()
+
+
 FAST = ("51200", "3500", "8000")
 #: prune= and vm.dirty_bytes (MiB) of a disk of 476000 MiB that nobody measured, with 7900 of RAM
 UNMEASURED = {"usb": ("212636", 48), "sata": ("340217", 256)}

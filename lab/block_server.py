@@ -1,10 +1,12 @@
 """A peer on loopback that serves the blocks of one file to nodes, and does nothing else.
 
-usage: .venv/bin/python -m lab.block_server FILE [--port P] [--blocks N]
+usage: .venv/bin/python -m lab.block_server FILE [--port P] [--blocks N] [--rate R]
   FILE      blocks from genesis on, each after the one it builds on, in the format of bitcoind's
             block files (magic, length, block): what bench/chaingen writes, or tests/data unpacked
   --port P  TCP port on 127.0.0.1, default 18555; 0 takes a free one. Ctrl-C or SIGTERM ends it
   --blocks N  how many blocks of the file there are for the node, genesis included; default all
+  --rate R  MiB/s at most to each node that is connected, default 0: no limit. Several of these
+            programs with different rates are the peers of a node that syncs from strangers
 
 Prints `port=P blocks=N tip=HASH` when it listens. A node connects with
 `-connect=127.0.0.1:P`; P2P's version 2 is answered by hanging up, upon which the node tries
@@ -95,6 +97,7 @@ class Peer:
     chain: Chain
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
+    rate: float = 0
     has_headers: bool = False
     waiting: list[int] = field(default_factory=list)  # heights, until it has the headers
 
@@ -174,12 +177,14 @@ class Peer:
             await self.send("notfound", compact_size(absent) + missing)
 
     async def send_block(self, height: int) -> None:
-        """Sends one block."""
+        """Sends one block, not faster than the rate says."""
         block, checksum = self.chain.block(height)
+        if self.rate:
+            await asyncio.sleep(len(block) / (self.rate * 2**20))
         await self.send("block", block, checksum)
 
 
-async def run(chain: Chain, port: int) -> None:
+async def run(chain: Chain, port: int, rate: float = 0) -> None:
     """Serves until a signal comes."""
     peers: set[asyncio.Task[None]] = set()
 
@@ -189,7 +194,7 @@ async def run(chain: Chain, port: int) -> None:
             peers.add(task)
             task.add_done_callback(peers.discard)
         try:
-            await Peer(chain, reader, writer).serve()
+            await Peer(chain, reader, writer, rate).serve()
         except (EOFError, OSError, IndexError, struct.error):
             pass  # it hung up, or speaks something else
         finally:
@@ -211,9 +216,12 @@ def main() -> int:
     parser.add_argument("file", type=Path, help="file of blocks, from genesis on")
     parser.add_argument("--port", type=int, default=18555, help="port on 127.0.0.1 (18555)")
     parser.add_argument("--blocks", type=int, help="how many blocks there are, default all")
+    parser.add_argument("--rate", type=float, default=0, help="MiB/s to each node, 0: no limit")
     options = parser.parse_args()
+    if options.rate < 0:
+        parser.error("--rate is 0 or more MiB/s")
     try:
-        asyncio.run(run(Chain(options.file, options.blocks), options.port))
+        asyncio.run(run(Chain(options.file, options.blocks), options.port, options.rate))
     except ChainError as error:
         print(f"block_server: {error}", file=sys.stderr)
         return 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import gc
 import graphlib
 import os
@@ -10,10 +11,12 @@ import re
 import sys
 from collections import defaultdict
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from lab import paths, updates
+from lab import block_server, paths, updates
 from lab.machine import Machine
 from lab.paths import ROOT
 from lab.serial_log import POWER_ON
@@ -121,3 +124,28 @@ def test_no_folder_takes_from_one_that_takes_from_it() -> None:
     assert {"lab", "tests/shared"} <= taken["tests/unit"]
     assert not taken["lab"]
     list(graphlib.TopologicalSorter(taken).static_order())
+
+
+@pytest.mark.parametrize(("rate", "waits"), [(0, []), (0.5, [2.0])])
+def test_rate_of_a_block_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rate: float, waits: list[float]
+) -> None:
+    """A block of 1 MiB takes as long as the rate says."""
+    file = tmp_path / "blocks"
+    file.write_bytes(b"\xfa\xbf\xb5\xda" + (1 << 20).to_bytes(4, "little") + bytes(1 << 20))
+    sent: list[bytes] = []
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        assert not sent
+        waited.append(seconds)
+
+    async def drain() -> None:
+        pass
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    writer = cast(asyncio.StreamWriter, SimpleNamespace(write=sent.append, drain=drain))
+    reader = cast(asyncio.StreamReader, None)
+    asyncio.run(block_server.Peer(block_server.Chain(file), reader, writer, rate).send_block(0))
+    assert waited == waits
+    assert len(b"".join(sent)) == 24 + (1 << 20)

@@ -1,12 +1,15 @@
 """A peer on loopback that serves the blocks of one file to nodes, and does nothing else.
 
 usage: .venv/bin/python -m lab.block_server FILE [--port P] [--blocks N] [--rate R]
+                                           [--announce S]
   FILE      blocks from genesis on, each after the one it builds on, in the format of bitcoind's
             block files (magic, length, block): what bench/chaingen writes, or tests/data unpacked
   --port P  TCP port on 127.0.0.1, default 18555; 0 takes a free one. Ctrl-C or SIGTERM ends it
   --blocks N  how many blocks of the file there are for the node, genesis included; default all
   --rate R  MiB/s at most to each node that is connected, default 0: no limit. Several of these
             programs with different rates are the peers of a node that syncs from strangers
+  --announce S  seconds between announcements of the last block, default 0: none. A node asks only
+            one peer for headers, and others for blocks when they have announced one
 
 Prints `port=P blocks=N tip=HASH` when it listens. A node connects with
 `-connect=127.0.0.1:P`; P2P's version 2 is answered by hanging up, upon which the node tries
@@ -14,7 +17,8 @@ version 1. It checks no rules but that blocks are a chain: a full node, as
 support/feeder starts, would have to validate them first.
 
 A node gets the first block when it has all headers. Otherwise it would connect blocks
-before it knows the one of -assumevalid, and check scripts that it is to skip.
+before it knows the one of -assumevalid, and check scripts that it is to skip. With --announce
+it gets blocks at once, as it may have the headers of another peer.
 """
 
 from __future__ import annotations
@@ -43,6 +47,7 @@ from lab.p2p import (
 
 VERSION = 70016
 NODE_NETWORK, NODE_WITNESS = 1, 8
+MSG_BLOCK = 2
 MSG_WITNESS_BLOCK = 0x40000002
 HEADERS_MAX = 2000
 
@@ -142,6 +147,12 @@ class Peer:
         await self.send("version", payload)
         await self.send("verack")
 
+    async def announce(self, seconds: float) -> None:
+        """Announces the last block again and again."""
+        while True:
+            await asyncio.sleep(seconds)
+            await self.send("inv", b"\x01" + struct.pack("<I", MSG_BLOCK) + self.chain.tip)
+
     async def send_headers(self, payload: bytes) -> None:
         """Answers getheaders: what follows the first block of the locator that is known."""
         count, at = read_compact_size(payload, 4)
@@ -184,7 +195,7 @@ class Peer:
         await self.send("block", block, checksum)
 
 
-async def run(chain: Chain, port: int, rate: float = 0) -> None:
+async def run(chain: Chain, port: int, rate: float = 0, announce: float = 0) -> None:
     """Serves until a signal comes."""
     peers: set[asyncio.Task[None]] = set()
 
@@ -193,9 +204,14 @@ async def run(chain: Chain, port: int, rate: float = 0) -> None:
         if task is not None:
             peers.add(task)
             task.add_done_callback(peers.discard)
+        # A node that has the announced block has its headers, perhaps of another peer.
+        peer = Peer(chain, reader, writer, rate, has_headers=bool(announce))
         try:
-            await Peer(chain, reader, writer, rate).serve()
-        except (EOFError, OSError, IndexError, struct.error):
+            async with asyncio.TaskGroup() as tasks:
+                if announce:
+                    tasks.create_task(peer.announce(announce))
+                await peer.serve()
+        except* (EOFError, OSError, IndexError, struct.error):
             pass  # it hung up, or speaks something else
         finally:
             writer.close()
@@ -217,11 +233,13 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=18555, help="port on 127.0.0.1 (18555)")
     parser.add_argument("--blocks", type=int, help="how many blocks there are, default all")
     parser.add_argument("--rate", type=float, default=0, help="MiB/s to each node, 0: no limit")
+    parser.add_argument("--announce", type=float, default=0, help="seconds, 0: never")
     options = parser.parse_args()
-    if options.rate < 0:
-        parser.error("--rate is 0 or more MiB/s")
+    if options.rate < 0 or options.announce < 0:
+        parser.error("--rate and --announce are 0 or more")
+    chain = options.file, options.blocks
     try:
-        asyncio.run(run(Chain(options.file, options.blocks), options.port, options.rate))
+        asyncio.run(run(Chain(*chain), options.port, options.rate, options.announce))
     except ChainError as error:
         print(f"block_server: {error}", file=sys.stderr)
         return 1

@@ -190,18 +190,13 @@ def test_check_that_is_interrupted(pi: UpdateNode, shell: str, signal: str) -> N
     assert pi.read("var/lib/cairn/update/stick") == offered
 
 
-def test_stick_that_somebody_else_has_mounted(pi: UpdateNode) -> None:
-    """It is not one that was taken away."""
-    plug(pi, "2.0.0")
-    pi.run("cairn-update", "--stick")
-    offered = pi.read("var/lib/cairn/update/stick")
-    mount = (pi.tools / "mount").read_text()
-    program(pi.tools / "mount", "exit 32")
-    pi.run("cairn-update", "--stick")
-    assert pi.read("var/lib/cairn/update/stick") == offered
-    program(pi.tools / "mount", mount)
-    pi.cut()
-    assert pi.restarted(pi.run("cairn-update", "--stick")).version == "2.0.0"
+def test_stick_of_the_unit_is_left_to_it(pi: UpdateNode) -> None:
+    """Removing the folder would take a mount in another name space away."""
+    (pi.path / "run/cairn/stick").mkdir(parents=True)
+    records(pi, "off", "")
+    pi.run("cairn-update", "--window")
+    pi.run("node-update", "check")
+    assert (pi.path / "run/cairn/stick").is_dir()
 
 
 def test_stick_that_is_taken_away(pi: UpdateNode) -> None:

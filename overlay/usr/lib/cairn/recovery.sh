@@ -177,12 +177,13 @@ begin_rebuild() {
 }
 
 # sync_again ROOT: the owner has the chain fetched anew, which is as the first sync: node-tune gives
-# it most of the memory, and blocks that would be pruned before its end are not written. Of an
-# automatic rebuild that has reached the tip only the time counts (rebuild_recent). Never fails.
+# it most of the memory, and blocks that would be pruned before its end are not written. Not on a
+# node that was rebuilt automatically: there the marker says that this has reached the tip, too
+# (rebuild_recent). A reindex that never begins costs one restart of bitcoind, when cairn-sync-done
+# finds the sync at its end. Never fails.
 sync_again() {
 	state=$1/var/lib/cairn
-	[ -e "$state/initial-sync-done" ] || return 0
-	rebuild_recent "$1" || rm -f "$state/rebuild" || :
+	if [ ! -e "$state/initial-sync-done" ] || [ -e "$state/rebuild" ]; then return 0; fi
 	{ rm -f "$state/initial-sync-done" && sync "$state"; } || :
 }
 

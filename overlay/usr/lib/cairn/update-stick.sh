@@ -16,20 +16,16 @@ sticks() {
 }
 
 # on_stick: sets bundle to the newest one of this board on the first stick that has any, and
-# version; that stick stays mounted. Without one, clock has why one cannot be used now, useless is 1
-# if there are files, and none that is whole and signed for this board, and unread if there is a
-# stick that cannot be mounted: the owner may have done so.
+# version; that stick stays mounted. Without one, clock has why one cannot be used now, or useless
+# is 1 if there are files, and none that is whole and signed for this board.
 on_stick() {
-	bundle="" version="" proxy="" clock="" useless="" unread=""
+	bundle="" version="" proxy="" clock="" useless=""
 	system=$(datadisk_system_disk) || system=""
 	for name in $(sticks); do
 		type=${name#*:} name=${name%%:*}
 		case $name in "$system" | "$system"[0-9]*) continue ;; esac
 		mkdir -p "$point"
-		mount -t "$type" -o ro,nodev,nosuid,noexec "/dev/$name" "$point" 2>/dev/null || {
-			unread=1
-			continue
-		}
+		mount -t "$type" -o ro,nodev,nosuid,noexec "/dev/$name" "$point" 2>/dev/null || continue
 		for file in "$point"/cairn-*.raucb; do
 			if [ ! -f "$file" ] || [ -L "$file" ]; then continue; fi
 			if ! found=$(bundle_version "$file"); then

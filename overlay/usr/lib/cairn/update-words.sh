@@ -22,6 +22,9 @@ update_say() {
 		timeout 5 "${CAIRN_LOGGER:-logger}" -t node-update -- "$update_text" 2>/dev/null || :
 }
 
+# update_last: prints what became of the last trial, if it has failed
+update_last() { head -n 1 "$update_state/last" 2>/dev/null | cut -c1-400 || :; }
+
 update_writing="An update is being written. The version that runs stays as it is; you may pull the"
 update_writing="$update_writing plug."
 

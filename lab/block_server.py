@@ -37,6 +37,7 @@ from lab.p2p import (
     HEAD,
     HEADER,
     PAYLOAD_MAX,
+    block_inv,
     compact_size,
     head,
     read_compact_size,
@@ -47,7 +48,6 @@ from lab.p2p import (
 
 VERSION = 70016
 NODE_NETWORK, NODE_WITNESS = 1, 8
-MSG_BLOCK = 2
 MSG_WITNESS_BLOCK = 0x40000002
 HEADERS_MAX = 2000
 
@@ -151,7 +151,7 @@ class Peer:
         """Announces the last block again and again."""
         while True:
             await asyncio.sleep(seconds)
-            await self.send("inv", b"\x01" + struct.pack("<I", MSG_BLOCK) + self.chain.tip)
+            await self.send("inv", block_inv(self.chain.tip))
 
     async def send_headers(self, payload: bytes) -> None:
         """Answers getheaders: what follows the first block of the locator that is known."""
@@ -237,9 +237,9 @@ def main() -> int:
     options = parser.parse_args()
     if options.rate < 0 or options.announce < 0:
         parser.error("--rate and --announce are 0 or more")
-    chain = options.file, options.blocks
     try:
-        asyncio.run(run(Chain(*chain), options.port, options.rate, options.announce))
+        chain = Chain(options.file, options.blocks)
+        asyncio.run(run(chain, options.port, options.rate, options.announce))
     except ChainError as error:
         print(f"block_server: {error}", file=sys.stderr)
         return 1

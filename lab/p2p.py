@@ -13,6 +13,8 @@ HEAD = struct.Struct("<4s12sI4s")
 HEADER = 80
 #: Bytes of the largest message that is taken; Core's limit is 4,000,000
 PAYLOAD_MAX = 4_000_000
+#: Type of an inventory entry that is a block
+MSG_BLOCK = 2
 
 
 def sha256d(data: bytes | memoryview) -> bytes:
@@ -28,6 +30,11 @@ def head(magic: bytes, command: str, payload: bytes | memoryview, checksum: byte
 def word_of(command: bytes) -> str:
     """The command in a head, as text."""
     return command.rstrip(b"\0").decode("ascii", "replace")
+
+
+def block_inv(name: bytes) -> bytes:
+    """Payload of the `inv` that announces the block of that hash."""
+    return b"\1" + struct.pack("<I", MSG_BLOCK) + name
 
 
 def compact_size(number: int) -> bytes:

@@ -28,13 +28,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
-import struct
 import sys
 from collections.abc import Iterable
 
-from lab.p2p import HEAD, HEADER, PAYLOAD_MAX, head, sha256d, until_signal, word_of
+from lab.p2p import HEAD, HEADER, PAYLOAD_MAX, block_inv, head, sha256d, until_signal, word_of
 
-MSG_BLOCK = 2
 #: Commands of messages with a block, whole or compact; both begin with its header
 BLOCKS = {"block", "cmpctblock"}
 #: Seconds without a block after which nothing is withheld any longer
@@ -186,7 +184,7 @@ class Relay:
         """
         if not self._newest:
             return
-        payload = b"\1" + struct.pack("<I", MSG_BLOCK) + self._newest
+        payload = block_inv(self._newest)
         for node in nodes:
             if not node.is_closing():
                 node.write(head(magic, "inv", payload) + payload)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lab import peers
-from lab.p2p import HEAD, HEADER, head, sha256d
+from lab.p2p import HEAD, HEADER, MSG_BLOCK, head, sha256d
 from lab.peers import Gate, Relay
 
 MAGIC = b"\xf9\xbe\xb4\xd9"
@@ -180,7 +180,7 @@ def test_peers(relayed: Callable[[Client], Any]) -> None:
         writer.write(message("getheaders"))
         command, payload = await read(reader)
         assert (command, payload[-HEADER - 1 :]) == ("headers", BLOCKS[-1][:HEADER] + b"\0")
-        said = ("inv", b"\1" + struct.pack("<I", peers.MSG_BLOCK) + NAMES[-1])
+        said = ("inv", b"\1" + struct.pack("<I", MSG_BLOCK) + NAMES[-1])
         assert await read(reader) == await read(other) == said
         # One that connects later hears it, too.
         third, third_writer = await asyncio.open_connection("127.0.0.1", second)

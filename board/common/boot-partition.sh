@@ -7,7 +7,11 @@
 # The files are copied one by one in the order of their names. Programs that copy a whole folder, as
 # genimage has mcopy do, take the order in which the build machine's file system names its files:
 # ext4 orders them by a number that is drawn for each file system.
-# Programs: mkfs.vfat, mmd, mcopy. Errors: theirs, exit 1.
+#
+# The folders of both slots are made here, and all folders have room for more names than an update
+# needs. Making or extending a folder takes two sectors of FAT, and a power cut in between leaves
+# one that Linux cannot even look up (docs/design/update.md). Later on only files come and go.
+# Programs: mkfs.vfat, mmd, mcopy, mdel. Errors: theirs, exit 1.
 set -eu
 folder=${1:?usage: boot-partition.sh FOLDER IMAGE}
 image=${2:?usage: boot-partition.sh FOLDER IMAGE}
@@ -19,11 +23,29 @@ rm -f "$image"
 truncate -s 256M "$image"
 # Fixed serial number and label time
 mkfs.vfat -F 32 --invariant -i ca190001 -n CAIRN_BOOT "$image" >/dev/null
+names=$(mktemp -d)
+trap 'rm -rf "$names"' EXIT
+# A Raspberry Pi's slot has some 30 entries of 32 bytes, long names included.
+(cd "$names" && seq 100 299 | xargs touch -d @0)
+# room FOLDER: entries of 200 names that were deleted. A folder never gets smaller.
+room() {
+	SOURCE_DATE_EPOCH=0 mcopy -m -i "$image" "$names"/* "::$1/"
+	mdel -i "$image" "::$1/[1-2]??"
+}
+# make FOLDER TIME
+make() {
+	# mtools takes the time of a new directory from here.
+	SOURCE_DATE_EPOCH=$2 mmd -i "$image" "::$1"
+	room "$1"
+}
+room ""
 (cd "$folder" && find . -mindepth 1 | sort) | while read -r path; do
 	name=${path#./}
 	if [ -d "$folder/$name" ]; then
-		# mtools takes the time of a new directory from here.
-		SOURCE_DATE_EPOCH=$(stat -c %Y "$folder/$name") mmd -i "$image" "::$name"
+		make "$name" "$(stat -c %Y "$folder/$name")"
+		case $name in
+		slot-a | slot-a/*) make "slot-b${name#slot-a}" "$(stat -c %Y "$folder/$name")" ;;
+		esac
 	else
 		mcopy -m -i "$image" "$folder/$name" "::$name"
 	fi

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from lab import fat
+from lab.paths import ROOT
 from tests.shared.commands import program
 from tests.shared.update_node import BOARDS, UpdateNode
 
@@ -183,6 +186,68 @@ def test_folder_of_a_slot(node: UpdateNode) -> None:
         assert text.startswith("root=PARTLABEL=root-b rauc.slot=b cairn.version=2.0.0 rootfs")
         assert "\nos_prefix=slot-b/\n" in node.read("boot/slot-b/config.txt")
     assert node.slots("get-state", "b") == "bad", "nothing names it yet"
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_no_folder_is_made_that_is_there(node: UpdateNode, inside: bool) -> None:
+    """Those of the image are filled again: a new one is what a power cut tears."""
+    bundle = node.bundle("2.0.0")
+    overlays = bundle / "boot/overlays"
+    overlays.mkdir(exist_ok=True)
+    (overlays / "one.dtbo").write_text("one")
+    node.write("boot/slot-b/overlays/old.dtbo", "x")
+    node.write("boot/slot-b/.hidden", "x")
+    folders = [node.boot_folder / name for name in ("slot-b", "slot-b/overlays")]
+    numbers = [folder.stat().st_ino for folder in folders]
+    if not inside:
+        # A version without overlays leaves the empty folder.
+        shutil.rmtree(overlays)
+    files(node, bundle, status=0)
+    assert [folder.stat().st_ino for folder in folders] == numbers
+    names = {path.name for path in folders[1].iterdir()}
+    assert names == ({path.name for path in overlays.iterdir()} if inside else set())
+    assert not (folders[0] / ".hidden").exists()
+
+
+@pytest.mark.parametrize("name", ["slot-b", "slot-b/overlays"])
+def test_folder_that_a_power_cut_tore(node: UpdateNode, name: str) -> None:
+    """Its name is listed, and nothing is found by it, as by that of a dangling link here."""
+    bundle = node.bundle("2.0.0")
+    overlays = bundle / "boot/overlays"
+    overlays.mkdir(exist_ok=True)
+    (overlays / "one.dtbo").write_text("one")
+    folder = node.boot_folder / name
+    folder.parent.mkdir(exist_ok=True)
+    folder.symlink_to("nothing")
+    words = f"the folder {name} of the boot partition is damaged; have another computer check"
+    assert words in files(node, bundle)
+    assert words in node.read("run/cairn/update.why")
+    assert not (node.boot_folder / "slot-b/release").exists()
+
+
+def test_folders_of_the_image(tmp_path: Path) -> None:
+    """Both slots have the same folders, and all have room for many names: two hundred entries."""
+    content = tmp_path / "boot"
+    for name in ("slot-a/overlays/README", "loader/entries/a.conf", "config.txt"):
+        (content / name).parent.mkdir(parents=True, exist_ok=True)
+        (content / name).write_text("x")
+    image = tmp_path / "boot.vfat"
+    script = str(ROOT / "board/common/boot-partition.sh")
+    subprocess.run([script, str(content), str(image)], check=True)
+    disk = fat.Fat(image)
+    rooms: dict[str, int] = {}
+
+    def walk(name: str, cluster: int) -> None:
+        rooms[name] = len(disk.chain(cluster or disk.root)) // fat.ENTRY
+        for entry in disk.entries(cluster):
+            if entry.folder and entry.name not in (".", ".."):
+                walk(f"{name}/{entry.name}", entry.cluster)
+
+    walk("", 0)
+    disk.close()
+    slots = {f"/slot-{slot}{name}" for slot in "ab" for name in ("", "/overlays")}
+    assert rooms.keys() == {"", "/loader", "/loader/entries"} | slots
+    assert all(room >= 200 for room in rooms.values()), rooms
 
 
 def test_written_is_read_back(node: UpdateNode) -> None:

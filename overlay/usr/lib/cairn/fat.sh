@@ -6,7 +6,9 @@
 #   fat_tidy FILE                 removes what a power cut left beside FILE
 #   fat_put FILE                  standard input becomes FILE, whole or not at all
 #   fat_remove FILE...            removes files that may not be there
-#   fat_remove_folder FOLDER      the same for a folder with all in it
+#   fat_empty FOLDER              removes all files in it and in its folders, which stay
+#   fat_folder FOLDER             makes it if it is not there
+#   fat_lost FOLDER               whether its name is there, and Linux finds nothing behind it
 # They return 1 when something could not be written.
 
 fat_begin() { [ -n "$1" ] || mount -o remount,rw /boot; }
@@ -53,16 +55,27 @@ fat_remove() {
 
 # File by file: what a name points to is freed when the name is gone from the disk. Names that a
 # power cut leaves are then those of files that are whole, and no computer that the card is put into
-# gives their clusters to others.
-fat_remove_folder() {
+# gives their clusters to others. The folders stay: see fat_folder.
+fat_empty() {
 	[ -e "$1" ] || return 0
 	for fat_gone in "$1"/* "$1"/.[!.]*; do
 		[ -e "$fat_gone" ] || continue
 		if [ -d "$fat_gone" ]; then
-			fat_remove_folder "$fat_gone" || return 1
+			fat_empty "$fat_gone" || return 1
 		else
 			rm -f "$fat_gone" && sync "$1" || return 1
 		fi
 	done
-	rm -rf "$1" && sync "${1%/*}"
+}
+
+# The images have the folders (board/common/boot-partition.sh), and no update makes one. A power cut
+# between the two sectors that a new folder takes leaves a name that cannot be looked up.
+fat_folder() { [ -d "$1" ] || { mkdir "$1" && sync "$1" "${1%/*}"; }; }
+
+fat_lost() {
+	[ ! -e "$1" ] || return 1
+	for fat_name in "${1%/*}"/*; do
+		[ "$fat_name" != "$1" ] || return 0
+	done
+	return 1
 }

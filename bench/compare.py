@@ -123,10 +123,16 @@ def facts(summary: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def feeder(path: Path, summary: dict[str, Any]) -> Iterator[int]:
-    """The peer that serves the chain, without the day whose blocks come one by one; its port."""
+def feeder(path: Path, summary: dict[str, Any], rate: float = 0) -> Iterator[int]:
+    """A peer that serves the chain, without the day whose blocks come one by one; its port.
+
+    ``rate``: MiB/s at most. Such a peer is one of several, and announces its chain, as a node asks
+    only one for headers.
+    """
     command = [sys.executable, "-m", "lab.block_server", str(path), "--port", "0"]
     command += ["--blocks", str(summary["height"] + 1 - summary.get("day", 0))]
+    if rate:
+        command += ["--rate", str(rate), "--announce", "2"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
@@ -219,10 +225,12 @@ def rounds(options: argparse.Namespace, results: dict[str, Any], store: Path) ->
     seen = {(run["scenario"], run["variant"]) for run in runs}
     began = time.monotonic()
     with ExitStack() as stack:
-        served = {
-            name: Chain(summary, stack.enter_context(feeder(path, summary)), path)
-            for name, (path, summary) in chains.items()
-        }
+        served = {}
+        for scenario in scenarios:
+            path, summary = chains[scenario.chain]
+            rates = scenario.peers or (0,)
+            ports = [stack.enter_context(feeder(path, summary, rate)) for rate in rates]
+            served[scenario.name] = Chain(summary, ports, path)
         for done in range(options.runs):
             spent = time.monotonic() - began
             if options.seconds and done and spent + spent / done > options.seconds:
@@ -234,7 +242,7 @@ def rounds(options: argparse.Namespace, results: dict[str, Any], store: Path) ->
                 for variant in variants[turn:] + variants[:turn]:
                     number = first[scenario.name] + done
                     say(f"{scenario.name}, {variant.name}, round {number}")
-                    chain = served[scenario.chain]
+                    chain = served[scenario.name]
                     new = (scenario.name, variant.name) not in seen
                     run_it = measure_tip if chain.summary.get("day") else measure
                     figures = run_it(scenario, variant, chain, OUT / "work", check=new)

@@ -33,6 +33,11 @@ CHAINS = {
 }
 
 
+#: Peers of a node that syncs from strangers: Core connects to eight that relay everything, and asks
+#: them for blocks. Their rates are made up: each second one half as fast, together 118 Mbit/s.
+STRANGERS = (4, 4, 2, 2, 1, 1, 0.5, 0.25)
+
+
 @dataclass(frozen=True)
 class Scenario:
     """Under what limits, and with how much cache, each variant syncs."""
@@ -43,11 +48,12 @@ class Scenario:
     memory: int | None  # MiB for the daemon and its page cache, None: no limit
     dbcache: int  # MiB
     chain: str = "standard"  # of CHAINS
-    alone: bool = False  # hours long: only if it is named
+    alone: bool = False  # hours long, or about one part: only if it is named
     also: tuple[str, ...] = ()  # variants besides the product's, if none is named
     size: str = "6G"  # of the disk
     waiting: int = 0  # MiB for blocks that wait to be connected, if the daemon keeps them in memory
     off_cache: bool = True  # whether they are taken off dbcache, as node-tune does
+    peers: tuple[float, ...] = ()  # MiB/s of each peer, at most; none: one without a limit
 
     def memory_of(self, variant: Variant) -> tuple[int, int]:
         """MiB of -dbcache, and of -blocksinmemory or 0, with which the variant runs."""
@@ -131,6 +137,17 @@ SCENARIOS = [
         off_cache=False,
     ),
     Scenario(
+        "peers",
+        "SD card, 1 GiB, eight peers of 0.25 to 4 MiB/s",
+        SD,
+        1024,
+        338,
+        alone=True,
+        also=("wide-window",),
+        waiting=84,
+        peers=STRANGERS,
+    ),
+    Scenario(
         "large",
         "SD card, 1 GiB, 30 million coins",
         SD,
@@ -176,6 +193,12 @@ UPSTREAM = [
 #: Cairn without one of its parts, or without what upstream already has.
 ABLATIONS = [
     Variant("blocks-stored", "all blocks stored", BIP30, (*LEVELDB, "-blocksinmemory=0")),
+    Variant(
+        "wide-window",
+        "1,024 blocks ahead asked for",
+        (*BIP30, "--with", "wide-window"),
+        LEVELDB,
+    ),
     Variant("no-fetcher", "no input fetcher", BIP30, (*LEVELDB, "-inputfetchthreads=0")),
     Variant(
         "no-dirty-list",

@@ -36,11 +36,16 @@ class RunError(Exception):
 
 @dataclass(frozen=True)
 class Chain:
-    """What is synced: bench/chaingen's summary, the port of the peer that serves it, its file."""
+    """What is synced: bench/chaingen's summary, the ports of the peers that serve it, its file."""
 
     summary: dict[str, Any]
-    port: int
+    ports: list[int]
     path: Path
+
+    @property
+    def connect(self) -> list[str]:
+        """Options of bitcoind with which it syncs from them."""
+        return [f"-connect=127.0.0.1:{port}" for port in self.ports]
 
 
 class Measured(Daemon):
@@ -167,6 +172,13 @@ def bench_log(log: Path) -> dict[str, float]:
     return found
 
 
+def of_blocks(node: Measured) -> dict[str, float]:
+    """MiB that came from peers, and of blocks that were to wait in memory and did not fit."""
+    figures = {"received_mib": node.call("getnettotals")["totalbytesrecv"] / 2**20}
+    memory = node.call("getblockchaininfo").get("blocks_in_memory")
+    return figures | ({"spilled_mib": memory["stored_bytes"] / 2**20} if memory else {})
+
+
 def binary_of(variant: Variant) -> Path:
     """The daemon that support/core-build makes of it, or the one of the image."""
     if variant.image:
@@ -270,11 +282,11 @@ def measure(
         disk, figures, cache = bench.disk, bench.figures, bench.cache
         drop_caches()
         before, stolen = disk.traffic(), Stolen()
-        connect = f"-connect=127.0.0.1:{chain.port}"
-        node = bench.start(*common, connect, *cache, "-debug=bench")
+        node = bench.start(*common, *chain.connect, *cache, "-debug=bench")
         figures["sync_s"], _ = node.until(at_top)
         figures["stolen_percent"] = stolen.percent()
         figures |= node.usage()
+        figures |= of_blocks(node)
         figures["stop_s"] = node.stop_time()
         began = time.monotonic()
         disk.sync()

@@ -99,8 +99,7 @@ def measure_tip(
     blocks = Blocks(chain.path)
     with bench_of(scenario, variant, folder) as bench:
         bench.limit(None)
-        connect = f"-connect=127.0.0.1:{chain.port}"
-        node = bench.start(*bench.cache, connect, "-maxtipage=2000000000")
+        node = bench.start(*bench.cache, *chain.connect, "-maxtipage=2000000000")
         node.until(rf"UpdateTip: new best=\S+ height={base} ")
         node.stop_time()
         bench.limit(scenario.memory)

@@ -226,11 +226,10 @@ def rounds(options: argparse.Namespace, results: dict[str, Any], store: Path) ->
     began = time.monotonic()
     with ExitStack() as stack:
         served = {}
-        for scenario in scenarios:
-            path, summary = chains[scenario.chain]
-            rates = scenario.peers or (0,)
-            ports = [stack.enter_context(feeder(path, summary, rate)) for rate in rates]
-            served[scenario.name] = Chain(summary, ports, path)
+        for name, peers in {(scenario.chain, scenario.peers) for scenario in scenarios}:
+            path, summary = chains[name]
+            ports = [stack.enter_context(feeder(path, summary, rate)) for rate in peers or (0,)]
+            served[name, peers] = Chain(summary, ports, path)
         for done in range(options.runs):
             spent = time.monotonic() - began
             if options.seconds and done and spent + spent / done > options.seconds:
@@ -242,7 +241,7 @@ def rounds(options: argparse.Namespace, results: dict[str, Any], store: Path) ->
                 for variant in variants[turn:] + variants[:turn]:
                     number = first[scenario.name] + done
                     say(f"{scenario.name}, {variant.name}, round {number}")
-                    chain = served[scenario.name]
+                    chain = served[scenario.chain, scenario.peers]
                     new = (scenario.name, variant.name) not in seen
                     run_it = measure_tip if chain.summary.get("day") else measure
                     figures = run_it(scenario, variant, chain, OUT / "work", check=new)

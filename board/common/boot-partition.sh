@@ -42,9 +42,10 @@ room ""
 (cd "$folder" && find . -mindepth 1 | sort) | while read -r path; do
 	name=${path#./}
 	if [ -d "$folder/$name" ]; then
-		make "$name" "$(stat -c %Y "$folder/$name")"
+		time=$(stat -c %Y "$folder/$name")
+		make "$name" "$time"
 		case $name in
-		slot-a | slot-a/*) make "slot-b${name#slot-a}" "$(stat -c %Y "$folder/$name")" ;;
+		slot-a | slot-a/*) make "slot-b${name#slot-a}" "$time" ;;
 		esac
 	else
 		mcopy -m -i "$image" "$folder/$name" "::$name"

@@ -174,6 +174,14 @@ def files(
     return node.run("cairn-boot-files", *words, status=status)
 
 
+def with_overlay(bundle: Path) -> Path:
+    """A bundle with one.dtbo among its overlays, on any board; their folder."""
+    overlays = bundle / "boot/overlays"
+    overlays.mkdir(exist_ok=True)
+    (overlays / "one.dtbo").write_text("one")
+    return overlays
+
+
 def test_folder_of_a_slot(node: UpdateNode) -> None:
     """All files of the bundle, with what is the slot's own; an old folder goes first."""
     node.write("boot/slot-b/left-from-before", "x")
@@ -192,9 +200,7 @@ def test_folder_of_a_slot(node: UpdateNode) -> None:
 def test_no_folder_is_made_that_is_there(node: UpdateNode, inside: bool) -> None:
     """Those of the image are filled again: a new one is what a power cut tears."""
     bundle = node.bundle("2.0.0")
-    overlays = bundle / "boot/overlays"
-    overlays.mkdir(exist_ok=True)
-    (overlays / "one.dtbo").write_text("one")
+    overlays = with_overlay(bundle)
     node.write("boot/slot-b/overlays/old.dtbo", "x")
     node.write("boot/slot-b/.hidden", "x")
     folders = [node.boot_folder / name for name in ("slot-b", "slot-b/overlays")]
@@ -213,9 +219,7 @@ def test_no_folder_is_made_that_is_there(node: UpdateNode, inside: bool) -> None
 def test_folder_that_a_power_cut_tore(node: UpdateNode, name: str) -> None:
     """Its name is listed, and nothing is found by it, as by that of a dangling link here."""
     bundle = node.bundle("2.0.0")
-    overlays = bundle / "boot/overlays"
-    overlays.mkdir(exist_ok=True)
-    (overlays / "one.dtbo").write_text("one")
+    with_overlay(bundle)
     folder = node.boot_folder / name
     folder.parent.mkdir(exist_ok=True)
     folder.symlink_to("nothing")

@@ -11,7 +11,7 @@
 # The folders of both slots are made here, and all folders have room for more names than an update
 # needs. Making or extending a folder takes two sectors of FAT, and a power cut in between leaves
 # one that Linux cannot even look up (docs/design/update.md). Later on only files come and go.
-# Programs: mkfs.vfat, mmd, mcopy, mdel. Errors: theirs, exit 1.
+# Programs: mkfs.vfat, mdir, mmd, mcopy, mdel. Errors: theirs, exit 1.
 set -eu
 folder=${1:?usage: boot-partition.sh FOLDER IMAGE}
 image=${2:?usage: boot-partition.sh FOLDER IMAGE}
@@ -32,8 +32,9 @@ room() {
 	SOURCE_DATE_EPOCH=0 mcopy -m -i "$image" "$names"/* "::$1/"
 	mdel -i "$image" "::$1/[1-2]??"
 }
-# make FOLDER TIME
+# make NAME TIME: one that is there stays, as FOLDER may have folders of slot b itself
 make() {
+	! mdir -b -i "$image" "::$1" >/dev/null 2>&1 || return 0
 	# mtools takes the time of a new directory from here.
 	SOURCE_DATE_EPOCH=$2 mmd -i "$image" "::$1"
 	room "$1"

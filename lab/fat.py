@@ -129,6 +129,69 @@ class Fat:
         self._walk(0, "", files, damaged, 0)
         return files, damaged
 
+    def shape(self) -> list[str]:
+        """What a writer meets, besides what files contain; a line for each fact.
+
+        The names and how their chains of clusters end, clusters that two names lead to or none, and
+        tables that differ.
+        """
+        owners: dict[int, list[str]] = {}
+        lines = self._shape(self.root, "", owners, 0)
+        for names in sorted({tuple(names) for names in owners.values() if len(names) > 1}):
+            lines.append(f"one cluster of {', '.join(names)}")
+        used = {at for at in range(2, self.clusters) if self._table[at] & 0x0FFFFFFF}
+        if used - owners.keys():
+            lines.append("clusters of no name")
+        lines += [f"table {number} differs" for number in self._other_tables()]
+        return lines
+
+    def _shape(
+        self, cluster: int, path: str, owners: dict[int, list[str]], depth: int
+    ) -> list[str]:
+        clusters, ending = self._clusters(cluster)
+        for at in clusters:
+            owners.setdefault(at, []).append(path or "/")
+        lines = [f"{path or '/'}: {ending}"]
+        try:
+            entries = sorted(self.entries(cluster), key=lambda entry: entry.name)
+        except DamagedError:
+            return lines
+        for entry in entries:
+            name = path + entry.name
+            if entry.folder and depth < DEPTH and entry.cluster:
+                lines += self._shape(entry.cluster, f"{name}/", owners, depth + 1)
+                continue
+            clusters, ending = self._clusters(entry.cluster) if entry.cluster else ([], "ends")
+            for at in clusters:
+                owners.setdefault(at, []).append(name)
+            wanted = -(-entry.size // self.cluster_size)
+            long = len(clusters) > wanted
+            size = "" if len(clusters) == wanted else f", too {'long' if long else 'short'}"
+            lines.append(f"{name}: {ending}{size}")
+        return lines
+
+    def _clusters(self, cluster: int) -> tuple[list[int], str]:
+        """Those of a chain, and how it ends."""
+        found: list[int] = []
+        seen: set[int] = set()
+        while cluster < LAST:
+            if not 2 <= cluster < self.clusters:
+                return found, "leads to a free cluster" if not cluster else "leads out"
+            if cluster in seen:
+                return found, "is a ring"
+            found.append(cluster)
+            seen.add(cluster)
+            cluster = self._table[cluster] & 0x0FFFFFFF
+        return found, "ends"
+
+    def _other_tables(self) -> Iterator[int]:
+        head = self._read(0, 512)
+        reserved, copies = struct.unpack_from("<HB", head, 14)
+        size = len(self._table) * 4
+        for number in range(1, copies):
+            if self._read(reserved * 512 + number * size, size) != self._table.tobytes():
+                yield number
+
     def _walk(
         self, cluster: int, path: str, files: dict[str, bytes], damaged: dict[str, str], depth: int
     ) -> None:

@@ -247,6 +247,36 @@ class Node:
             raise BadError("wrong", f"slot {slot}: {said}")
         return Started(slot, found["root"], line)
 
+    def shape(self) -> str:
+        """What a further update meets, after boot() and check_data(), as a digest.
+
+        The boot partition's names and clusters; of its files the text, or which version's they are;
+        which versions the root file systems are of; and the update's notes on the data partition.
+        """
+        boot = self.work / "boot"
+        table = fat.Fat(self.image, self.offset + STARTS["boot"])
+        try:
+            lines = table.shape()
+        finally:
+            table.close()
+        for path in sorted(path for path in boot.rglob("*") if path.is_file()):
+            data = path.read_bytes()
+            names = ("kernel", path.name)
+            known = [version for name in names if (version := _version(data, name)) != "torn"]
+            torn = data.hex() if data.isascii() else "torn"
+            lines.append(f"{path.relative_to(boot)} {(known or [torn])[0]}")
+        for slot in "ab":
+            with self.image.open("rb") as disk:
+                disk.seek(self.offset + STARTS[f"root-{slot}"])
+                lines.append(f"root-{slot} {_version(disk.read(ROOT_BYTES), 'root')}")
+        notes = self.work / "notes"
+        shutil.rmtree(notes, ignore_errors=True)
+        notes.mkdir()
+        run("debugfs", "-R", f"rdump lib/cairn/update {notes}", str(self.work / "data.ext4"))
+        for path in sorted(path for path in notes.rglob("*") if path.is_file()):
+            lines.append(f"{path.relative_to(notes)} {path.read_bytes().hex()}")
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
     def check_data(self) -> bool:
         """The boot's fsck of the data partition; True if that mended something. BadError."""
         part, copy = self.work / "data.ext4", self.work / "copy"

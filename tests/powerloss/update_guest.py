@@ -35,6 +35,12 @@ CONTROLS = {
     "": "",
     "overwrite": 'fat_put() { cat >"$1" && sync "$1" "${1%/*}"; }\n',
     "unsynced": "sync() { :; }\n",
+    "folders": """fat_empty() {
+	[ -e "$1" ] || return 0
+	find "$1" -type f | while read -r fat_gone; do rm "$fat_gone" && sync "$1"; done
+	rm -r "$1" && sync "${1%/*}"
+}
+""",
 }
 #: What is appended to datadisk-facts.sh
 FACTS = """

@@ -26,15 +26,17 @@ what relies on an order. Bad is:
   lost    node.conf, or what lies on the data partition, is not what it was; or the old version
           boots although the new one was said to stay
 
-Then some of these disks, drawn by the seed, go on in a machine: cairn-trial, and the same update
-again, up to the new version that stays. This takes most of the time: half a minute of an emulated
-processor for each. --repeat says how many, default 40.
+Then one disk of each shape (Node.shape(): all that a further update meets) goes on in a machine:
+cairn-trial, and the same update again, up to the new version that stays. This takes most of the
+time: half a minute of an emulated processor for each. --repeat says how many at most, default 40;
+which shapes, and which of their disks, is drawn by the seed.
 
 Options: --image: development image, default out/devimage/cairn-dev.img, or one for x86_64, whose
 kernel runs the machines. --states: default 200; --every: instead each position of the trace with
 each policy. --seed: of the recording and of the states, default
-1. --control overwrite: fat_put writes files in place; unsynced: nothing is synced: record and check
-with it show that faults are found.
+1. --control overwrite: fat_put writes files in place; unsynced: nothing is synced; folders: the
+slot's folders are removed and made anew, and a torn one stops a further update only: record and
+check with it show that faults are found.
 
 Needs root. Results: out/powerloss/BOARD-update/update.json and .md (every.*, CONTROL.*).
 Exit status: 0 as expected (nothing bad; with --control: something), 1 not, 2 wrong options.
@@ -43,7 +45,6 @@ Exit status: 0 as expected (nothing bad; with --control: something), 1 not, 2 wr
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
 import hashlib
 import itertools
@@ -54,7 +55,7 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,9 @@ ROUNDS = 4
 #: Disks that one machine gets; they lie in memory.
 BATCH = 50
 #: Controls that are of use: a PC's entries are new files, so none is ever written in place.
-CONTROLS_OF = {"rpi5": ("overwrite", "unsynced"), "x86_64": ("unsynced",)}
+CONTROLS_OF = {"rpi5": ("overwrite", "unsynced", "folders"), "x86_64": ("unsynced", "folders")}
+#: Those that only a further update meets
+REPEATED = ("folders",)
 
 
 @dataclasses.dataclass
@@ -189,6 +192,7 @@ class Case:
     node: Node
     slot: str = ""
     version: str = ""
+    shape: str = ""
 
 
 def judge(node: Node, known: Known) -> tuple[str, str, bool]:
@@ -287,8 +291,14 @@ def made(
     index: reconstruct.Index,
     options: argparse.Namespace,
     work: Path,
+    wanted: Container[int] | None = None,
 ) -> Iterator[tuple[reconstruct.State, Outcome, str]]:
-    """Makes work/state-NUMBER for each state, and those of AIMED before each flush."""
+    """Makes work/state-NUMBER for each state, and those of AIMED before each flush.
+
+    ``wanted``: only those of these numbers. The state of a number is the same with and without it.
+    """
+    if options.only is not None:
+        wanted = {options.only}
     flushes = [p for places in index.stages.values() for p in places.flushes]
     aimed = [] if options.policy else sorted(set(flushes))
     planned: list[tuple[int, reconstruct.State | None]] = [(s.position, s) for s in states]
@@ -296,7 +306,7 @@ def made(
     number = len(states)
     for position, state in sorted(planned, key=lambda item: (item[0], item[1] is None)):
         if state:
-            if options.only in (None, state.number):
+            if wanted is None or state.number in wanted:
                 yield state, *medium.make(state, work / f"state-{state.number}")
             continue
         medium.advance(position)
@@ -305,10 +315,67 @@ def made(
         for request, policy in itertools.product(requests, AIMED):
             state = reconstruct.State(position, number, policy, options.seed, stage)
             number += 1
-            if options.only in (None, state.number):
+            if wanted is None or state.number in wanted:
                 alive = {request} if policy == "keep-one" else set(requests) - {request}
                 outcome, survivors = medium.disk.survivors_of(policy, alive.__contains__)
                 yield state, outcome, medium.write(survivors, work / f"state-{state.number}")
+
+
+def cases(
+    trace: Path,
+    states: list[reconstruct.State],
+    index: reconstruct.Index,
+    options: argparse.Namespace,
+    work: Path,
+    wanted: Container[int] | None = None,
+) -> Iterator[Case]:
+    """Makes and judges the states, or those ``wanted``; the caller removes each disk.
+
+    One that is bad has no version; its result says what is bad.
+    """
+    medium = reconstruct.Medium(
+        named(options, "base.img"), trace, work / "medium", options.seed, lies=False
+    )
+    medium.acknowledged = known = Known()
+    for state, outcome, digest in made(medium, states, index, options, work, wanted):
+        result = {**dataclasses.asdict(state), **dataclasses.asdict(outcome)}
+        result |= {"outcome": "recovered", "detail": "", "seed": state.seed, "digest": digest}
+        image = work / f"state-{state.number}"
+        case = Case(result, Node(image, options.board, work / "node"))
+        try:
+            slot, version, result["mended"] = judge(case.node, known)
+            case.shape = case.node.shape()
+            after_another_cut(case, work)
+            case.slot, case.version = slot, version
+        except (BadError, MountError) as error:
+            fail(case, error)
+        yield case
+
+
+def go_on(
+    trace: Path,
+    states: list[reconstruct.State],
+    index: reconstruct.Index,
+    options: argparse.Namespace,
+    work: Path,
+    results: dict[int, dict[str, Any]],
+    chosen: set[int],
+) -> None:
+    """Makes the states ``chosen`` again and has them updated; into ``results``, by number."""
+    guest = Guest(kernel_of(options.image, work), options.board, work)
+    guest.log.touch()
+    waiting: list[Case] = []
+    try:
+        for case in cases(trace, states, index, options, work, chosen):
+            case.result = results[case.result["number"]]
+            waiting.append(case)
+            if len(waiting) == BATCH:
+                repeat(waiting, guest, work)
+                waiting = []
+        if waiting:
+            repeat(waiting, guest, work)
+    finally:
+        shutil.copy(guest.log, named(options, "repeat.log"))
 
 
 def check(options: argparse.Namespace) -> int:
@@ -328,45 +395,21 @@ def check(options: argparse.Namespace) -> int:
     begin = time.monotonic()
     results: list[dict[str, Any]] = []
     booted: Counter[str] = Counter()
-    numbers = [state.number for state in states]
-    if options.only is not None:
-        numbers = [options.only] * bool(options.repeat)
-    chance = random.Random(options.seed)
-    repeated = set(chance.sample(numbers, min(options.repeat, len(numbers))))
-    with mounts.scratch() as work, contextlib.ExitStack() as stack:
-        guest = None
-        if options.repeat:
-            guest = Guest(kernel_of(options.image, work), options.board, work)
-            stack.callback(lambda: shutil.copy(guest.log, named(options, "repeat.log")))
-            guest.log.touch()
-        base = named(options, "base.img")
-        medium = reconstruct.Medium(base, trace, work / "medium", options.seed, lies=False)
-        medium.acknowledged = Known()
-        waiting: list[Case] = []
-        for state, outcome, digest in made(medium, states, index, options, work):
-            image = work / f"state-{state.number}"
-            result = {**dataclasses.asdict(state), **dataclasses.asdict(outcome)}
-            result |= {"outcome": "recovered", "detail": "", "seed": state.seed, "digest": digest}
-            results.append(result)
-            case = Case(result, Node(image, options.board, work / "node"))
-            try:
-                known = medium.acknowledged
-                assert isinstance(known, Known)
-                case.slot, case.version, result["mended"] = judge(case.node, known)
-                after_another_cut(case, work)
+    shapes: dict[str, list[int]] = {}
+    chosen: set[int] = set()
+    with mounts.scratch() as work:
+        for case in cases(trace, states, index, options, work):
+            results.append(case.result)
+            if case.version:
                 booted[case.version] += 1
-            except (BadError, MountError) as error:
-                fail(case, error)
-                image.unlink()
-            if guest and image.exists() and state.number in repeated:
-                waiting.append(case)
-            else:
-                image.unlink(missing_ok=True)
-            if guest and len(waiting) == BATCH:
-                repeat(waiting, guest, work)
-                waiting = []
-        if guest and waiting:
-            repeat(waiting, guest, work)
+                shapes.setdefault(case.shape, []).append(case.result["number"])
+            case.node.image.unlink()
+        say(f"{len(results)} states judged, of {len(shapes)} shapes")
+        if options.repeat and shapes:
+            chance = random.Random(options.seed)
+            several = chance.sample(sorted(shapes), min(options.repeat, len(shapes)))
+            chosen = {chance.choice(shapes[shape]) for shape in several}
+            go_on(trace, states, index, options, work, {r["number"]: r for r in results}, chosen)
     facts = {
         "engine": options.board,
         "chain": "update",
@@ -376,6 +419,7 @@ def check(options: argparse.Namespace) -> int:
         "states": len(results),
         "different disks": len({result["digest"] for result in results}),
         **{f"booted {version}": count for version, count in sorted(booted.items())},
+        "shapes": len(shapes),
         "updated again": sum("rounds" in result for result in results),
         "seconds": round(time.monotonic() - begin),
         "sha256 of the trace": hashlib.sha256(trace.read_bytes()).hexdigest(),
@@ -397,9 +441,10 @@ def run(options: argparse.Namespace) -> int:
     """A new trace, its states, and the negative controls."""
     record(options)
     status = check(options)
-    options.repeat, options.states, options.every = 0, CONTROL_STATES, False
+    repeat, options.states, options.every = options.repeat, CONTROL_STATES, False
     for control in CONTROLS_OF[options.board]:
         options.control = control
+        options.repeat = repeat if control in REPEATED else 0
         record(options)
         status = check(options) or status
     return status

@@ -102,6 +102,57 @@ def test_what_is_damaged_is_not_there(boot: Path) -> None:
         Fat(boot)
 
 
+def shape(image: Path) -> list[str]:
+    """What is not as it was made."""
+    fat = Fat(image)
+    try:
+        return [line for line in fat.shape() if not line.endswith(": ends")]
+    finally:
+        fat.close()
+
+
+def test_shape_of_the_clusters(boot: Path) -> None:
+    """What a writer meets: each fault of the clusters is told apart."""
+    assert shape(boot) == []
+    head = boot.read_bytes()[:64]
+    reserved: int
+    size: int
+    (reserved,), (size,) = struct.unpack_from("<H", head, 14), struct.unpack_from("<I", head, 36)
+    kernel = entry_of(boot, b"KERNEL~1IMG")
+    (first,) = struct.unpack("<H", boot.read_bytes()[kernel + 26 : kernel + 28])
+    loader = entry_of(boot, b"LOADER  ")
+    (folder,) = struct.unpack("<H", boot.read_bytes()[loader + 26 : loader + 28])
+    whole = boot.read_bytes()
+
+    def faults(*patches: tuple[int, bytes]) -> list[str]:
+        boot.write_bytes(whole)
+        for offset, data in patches:
+            patch(boot, offset, data)
+        return shape(boot)
+
+    def table(copy: int, cluster: int) -> int:
+        return (reserved + copy * size) * 512 + cluster * 4
+
+    one = faults((table(0, folder), bytes(4)))
+    assert "loader/: leads to a free cluster" in one
+    assert "table 1 differs" in one
+    cut = [(table(copy, first + 3), bytes(4)) for copy in range(2)]
+    free = "kernel_2712.img: leads to a free cluster, too short"
+    assert faults(*cut) == [free, "clusters of no name"]
+    ends = [(table(copy, first + 3), b"\xff\xff\xff\x0f") for copy in range(2)]
+    assert faults(*ends) == ["kernel_2712.img: ends, too short", "clusters of no name"]
+    assert faults((kernel + 28, bytes(4))) == ["kernel_2712.img: ends, too long"]
+    ring = [(table(copy, first + 3), struct.pack("<I", first)) for copy in range(2)]
+    assert "kernel_2712.img: is a ring, too short" in faults(*ring)
+    out = [(table(copy, first + 3), b"\0\0\xff\x0e") for copy in range(2)]
+    assert "kernel_2712.img: leads out, too short" in faults(*out)
+    other = entry_of(boot, b"ALONGN~1")
+    assert "one cluster of a long name of some file, number 0, kernel_2712.img" in faults(
+        (other + 26, struct.pack("<H", first))
+    )
+    assert faults((kernel, b"\xe5")) == ["clusters of no name"]
+
+
 def test_long_names_that_fit_no_entry(boot: Path) -> None:
     """The short name counts then."""
     at = entry_of(boot, b"KERNEL~1IMG")
@@ -200,6 +251,31 @@ def test_as_made(node: Node) -> None:
     """What runs; and that the new version was said to stay is noticed."""
     assert judged(node) == f"{RUNS} in a"
     assert judged(node, NEW) == "lost"
+
+
+def test_shape(node: Node, tmp_path: Path) -> None:
+    """Disks that differ in what an update meets have different ones; random bytes do not count."""
+    kernel = f"slot-b/{update_disk.KERNELS[node.board]}"
+
+    def now() -> str:
+        assert judged(node) == f"{RUNS} in a"
+        return node.shape()
+
+    found = [now()]
+    assert now() == found[0]
+    for data in (b"\xff" + bytes(2000), os.urandom(2000)):
+        put(node, tmp_path, kernel, data)
+        found.append(now())
+    assert found[1] == found[2] != found[0]
+    put(node, tmp_path, "slot-b/release", b"version=3\n")
+    found.append(now())
+    with node.image.open("r+b") as disk:
+        disk.seek(STARTS["root-b"] + 5000)
+        disk.write(b"x")
+    found.append(now())
+    mtools(node, "mdel", f"::{kernel}")
+    found.append(now())
+    assert len(set(found)) == len(found) - 1
 
 
 def test_bad_disks(node: Node, tmp_path: Path) -> None:

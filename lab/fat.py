@@ -133,7 +133,7 @@ class Fat:
         """What a writer meets, besides what files contain; a line for each fact.
 
         The names and how their chains of clusters end, clusters that two names lead to or none, and
-        tables that differ.
+        tables that differ. What is as it should be ends with ": ends".
         """
         owners: dict[int, list[str]] = {}
         lines = self._shape(self.root, "", owners, 0)

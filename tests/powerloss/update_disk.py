@@ -173,6 +173,8 @@ class Node:
     """files of the boot partition that could not be read at the last boot"""
     line: str = ""
     """the kernel's command line of the last boot"""
+    torn: bool = False
+    """whether shape() found a name whose clusters are not its own, or not as many as it says"""
 
     def _unpack(self) -> Path:
         folder = self.work / "boot"
@@ -259,6 +261,10 @@ class Node:
             lines = table.shape()
         finally:
             table.close()
+        self.torn = any(
+            not line.startswith(("table ", "clusters of no name")) and not line.endswith(": ends")
+            for line in lines
+        )
         for path in sorted(path for path in boot.rglob("*") if path.is_file()):
             data = path.read_bytes()
             names = ("kernel", path.name)

@@ -28,8 +28,9 @@ what relies on an order. Bad is:
 
 Then one disk of each shape (Node.shape(): all that a further update meets) goes on in a machine:
 cairn-trial, and the same update again, up to the new version that stays. This takes most of the
-time: half a minute of an emulated processor for each. --repeat says how many at most, default 40;
-which shapes, and which of their disks, is drawn by the seed.
+time: half a minute of an emulated processor for each. --repeat says how many at most, default 40:
+those first in which a name of the boot partition has lost its clusters, or some of them. Which
+others, and which disk of a shape, is drawn by the seed.
 
 Options: --image: development image, default out/devimage/cairn-dev.img, or one for x86_64, whose
 kernel runs the machines. --states: default 200; --every: instead each position of the trace with
@@ -396,6 +397,7 @@ def check(options: argparse.Namespace) -> int:
     results: list[dict[str, Any]] = []
     booted: Counter[str] = Counter()
     shapes: dict[str, list[int]] = {}
+    torn: set[str] = set()
     chosen: set[int] = set()
     with mounts.scratch() as work:
         for case in cases(trace, states, index, options, work):
@@ -403,12 +405,14 @@ def check(options: argparse.Namespace) -> int:
             if case.version:
                 booted[case.version] += 1
                 shapes.setdefault(case.shape, []).append(case.result["number"])
+                torn |= {case.shape} if case.node.torn else set()
             case.node.image.unlink()
-        say(f"{len(results)} states judged, of {len(shapes)} shapes")
+        say(f"{len(results)} states judged, of {len(shapes)} shapes, {len(torn)} with a torn name")
         if options.repeat and shapes:
             chance = random.Random(options.seed)
-            several = chance.sample(sorted(shapes), min(options.repeat, len(shapes)))
-            chosen = {chance.choice(shapes[shape]) for shape in several}
+            order = [*chance.sample(sorted(torn), len(torn))]
+            order += chance.sample(sorted(shapes.keys() - torn), len(shapes) - len(torn))
+            chosen = {chance.choice(shapes[shape]) for shape in order[: options.repeat]}
             go_on(trace, states, index, options, work, {r["number"]: r for r in results}, chosen)
     facts = {
         "engine": options.board,
@@ -420,6 +424,7 @@ def check(options: argparse.Namespace) -> int:
         "different disks": len({result["digest"] for result in results}),
         **{f"booted {version}": count for version, count in sorted(booted.items())},
         "shapes": len(shapes),
+        "of them with a torn name": len(torn),
         "updated again": sum("rounds" in result for result in results),
         "seconds": round(time.monotonic() - begin),
         "sha256 of the trace": hashlib.sha256(trace.read_bytes()).hexdigest(),

@@ -275,6 +275,14 @@ def test_shape(node: Node, tmp_path: Path) -> None:
     found.append(now())
     mtools(node, "mdel", f"::{kernel}")
     found.append(now())
+    assert not node.torn
+    # A name that says more than it has
+    name = find(node.image, b"RELEASE    ", find(node.image, b"SLOT-B     ", STARTS["boot"]))
+    with node.image.open("r+b") as disk:
+        disk.seek(name + 28)
+        disk.write(struct.pack("<I", 70_000))
+    found.append(now())
+    assert node.torn
     assert len(set(found)) == len(found) - 1
 
 

@@ -398,7 +398,6 @@ def check(options: argparse.Namespace) -> int:
     booted: Counter[str] = Counter()
     shapes: dict[str, list[int]] = {}
     torn: set[str] = set()
-    chosen: set[int] = set()
     with mounts.scratch() as work:
         for case in cases(trace, states, index, options, work):
             results.append(case.result)

@@ -56,16 +56,17 @@ class Fat:
 
     def _read_layout(self) -> None:
         head = self._read(0, 512)
-        sector, self.per_cluster, reserved, copies = struct.unpack_from("<HBHB", head, 11)
+        sector, self.per_cluster, reserved, self._copies = struct.unpack_from("<HBHB", head, 11)
         (sectors,) = struct.unpack_from("<I", head, 32)
         size, _, _, self.root = struct.unpack_from("<IHHI", head, 36)
         if head[510:] != b"\x55\xaa" or sector != 512 or not self.per_cluster or not size:
             raise DamagedError("there is no FAT32 file system")
-        data = reserved + copies * size
+        data = reserved + self._copies * size
         self.cluster_size = sector * self.per_cluster
         self._data = data * sector
         self.clusters = (sectors - data) // self.per_cluster + 2
-        self._table = memoryview(self._read(reserved * sector, size * sector)).cast("I")
+        self._tables = reserved * sector
+        self._table = memoryview(self._read(self._tables, size * sector)).cast("I")
 
     def close(self) -> None:
         """Closes the image."""
@@ -172,24 +173,23 @@ class Fat:
 
     def _clusters(self, cluster: int) -> tuple[list[int], str]:
         """Those of a chain, and how it ends."""
-        found: list[int] = []
-        seen: set[int] = set()
+        found: dict[int, None] = {}  # in their order
+        ending = "ends"
         while cluster < LAST:
             if not 2 <= cluster < self.clusters:
-                return found, "leads to a free cluster" if not cluster else "leads out"
-            if cluster in seen:
-                return found, "is a ring"
-            found.append(cluster)
-            seen.add(cluster)
+                ending = "leads out" if cluster else "leads to a free cluster"
+                break
+            if cluster in found:
+                ending = "is a ring"
+                break
+            found[cluster] = None
             cluster = self._table[cluster] & 0x0FFFFFFF
-        return found, "ends"
+        return list(found), ending
 
     def _other_tables(self) -> Iterator[int]:
-        head = self._read(0, 512)
-        reserved, copies = struct.unpack_from("<HB", head, 14)
-        size = len(self._table) * 4
-        for number in range(1, copies):
-            if self._read(reserved * 512 + number * size, size) != self._table.tobytes():
+        size = self._table.nbytes
+        for number in range(1, self._copies):
+            if self._read(self._tables + number * size, size) != self._table.tobytes():
                 yield number
 
     def _walk(

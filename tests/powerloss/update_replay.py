@@ -323,7 +323,6 @@ def made(
 
 
 def cases(
-    trace: Path,
     states: list[reconstruct.State],
     index: reconstruct.Index,
     options: argparse.Namespace,
@@ -334,9 +333,8 @@ def cases(
 
     One that is bad has no version; its result says what is bad.
     """
-    medium = reconstruct.Medium(
-        named(options, "base.img"), trace, work / "medium", options.seed, lies=False
-    )
+    base, trace = named(options, "base.img"), named(options, "trace")
+    medium = reconstruct.Medium(base, trace, work / "medium", options.seed, lies=False)
     medium.acknowledged = known = Known()
     for state, outcome, digest in made(medium, states, index, options, work, wanted):
         result = {**dataclasses.asdict(state), **dataclasses.asdict(outcome)}
@@ -354,7 +352,6 @@ def cases(
 
 
 def go_on(
-    trace: Path,
     states: list[reconstruct.State],
     index: reconstruct.Index,
     options: argparse.Namespace,
@@ -367,7 +364,7 @@ def go_on(
     guest.log.touch()
     waiting: list[Case] = []
     try:
-        for case in cases(trace, states, index, options, work, chosen):
+        for case in cases(states, index, options, work, chosen):
             case.result = results[case.result["number"]]
             waiting.append(case)
             if len(waiting) == BATCH:
@@ -399,7 +396,7 @@ def check(options: argparse.Namespace) -> int:
     shapes: dict[str, list[int]] = {}
     torn: set[str] = set()
     with mounts.scratch() as work:
-        for case in cases(trace, states, index, options, work):
+        for case in cases(states, index, options, work):
             results.append(case.result)
             if case.version:
                 booted[case.version] += 1
@@ -409,10 +406,10 @@ def check(options: argparse.Namespace) -> int:
         say(f"{len(results)} states judged, of {len(shapes)} shapes, {len(torn)} with a torn name")
         if options.repeat and shapes:
             chance = random.Random(options.seed)
-            order = [*chance.sample(sorted(torn), len(torn))]
+            order = chance.sample(sorted(torn), len(torn))
             order += chance.sample(sorted(shapes.keys() - torn), len(shapes) - len(torn))
             chosen = {chance.choice(shapes[shape]) for shape in order[: options.repeat]}
-            go_on(trace, states, index, options, work, {r["number"]: r for r in results}, chosen)
+            go_on(states, index, options, work, {r["number"]: r for r in results}, chosen)
     facts = {
         "engine": options.board,
         "chain": "update",

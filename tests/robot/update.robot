@@ -12,7 +12,7 @@ Suite Teardown    Run Keywords    Kill VM    AND    Stop Feeder    AND    Stop S
 Test Setup        Serve Updates    ${UPDATE_PORT}
 
 *** Variables ***
-${UPDATE_PORT}    ${18656}
+${UPDATE_PORT}    ${18670}
 ${URL}            http://10.0.2.100:8334
 ${NEW}            9.0.0
 ${CUTS}           10

@@ -183,6 +183,19 @@ def test_ports_of_peers() -> None:
     assert ports_of_peers(18655, 3) == "18660 18661 18662"
 
 
+def test_suites_have_ports_of_their_own() -> None:
+    """The feeder's two, its peers' and each suite's: one that is in use fails, after minutes."""
+    files = [ROOT / "tests/robot/resources/node.resource", *ROOT.glob("tests/robot/*.robot")]
+    lines = "\n".join(path.read_text() for path in files)
+    ports = re.findall(r"^\$\{(\w+_PORT)\} +\$\{(\d+)\}", lines, re.M)
+    found = {name: int(port) for name, port in ports}
+    feeder = found.pop("FEEDER_PORT")
+    used = [feeder, feeder + 1, *(int(port) for port in ports_of_peers(feeder, 8).split())]
+    assert len(found) > 1
+    assert not set(found.values()) & set(used)
+    assert len(set(found.values())) == len(found)
+
+
 def test_least_seconds() -> None:
     """By requests or by bytes, whatever takes longer."""
     card = "iops-read=1,iops-write=10,bps-read=1,bps-write=100"

@@ -248,7 +248,7 @@ class Updates:
         was sent), silent (they stay then, and nothing comes any more) or mute (nothing ever comes).
 
         Example:
-        | Serve Updates    18656    manner=half
+        | Serve Updates    18670    manner=half
         """
         self.stop_serving()
         handler = partial(Server, directory=str(FOLDER), sent=[], manner=manner)

@@ -20,6 +20,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from textwrap import wrap
 from typing import Any
 
 from bench.plan import (
@@ -43,6 +44,8 @@ from lab.paths import ROOT
 SETTINGS = [*CANDIDATES, *TUNINGS, *PROFILED]
 #: What the tables call a variant.
 TITLES = {variant.name: variant.title for variant in VARIANTS}
+#: Which build of the daemon a variant is: several have one, with other options.
+BUILDS = {variant.name: (variant.folder, variant.image) for variant in VARIANTS}
 #: Figures of the tables: key, heading, decimals, and whether a ratio says something.
 FIGURES = [
     ("sync_s", "sync, s", 0, True),
@@ -118,9 +121,9 @@ class Results:
         self.machine: dict[str, Any] = data["machine"]
         self.chains: dict[str, dict[str, Any]] = data["chains"]
         self._runs: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
-        self._newest: dict[str, str | None] = {}
+        self._newest: dict[tuple[str, bool], str | None] = {}
         for run in data["runs"]:
-            self._newest[run["variant"]] = run.get("daemon")
+            self._newest[BUILDS[run["variant"]]] = run.get("daemon")
             self._runs.setdefault((run["scenario"], run["variant"]), {})[run["round"]] = run
 
     def runs(self, scenario: str, variant: str) -> dict[int, dict[str, Any]]:
@@ -128,21 +131,27 @@ class Results:
         return self._runs.get((scenario, variant), {})
 
     def outdated(self, scenario: str, variant: str) -> bool:
-        """Whether its runs there are of another daemon than its newest run anywhere."""
+        """Whether its runs there are of another daemon than the newest run of its build anywhere,
+        which may be a run of another variant.
+        """
         runs = self.runs(scenario, variant).values()
-        return any(run.get("daemon") != self._newest[variant] for run in runs)
+        return any(run.get("daemon") != self._newest[BUILDS[variant]] for run in runs)
 
     def value(self, scenario: str, variant: str, figure: str) -> float | None:
         """The median over the rounds."""
         values = [run[figure] for run in self.runs(scenario, variant).values() if figure in run]
         return median(values) if values else None
 
+    def together(self, scenario: str, base: str, variant: str) -> set[int]:
+        """The rounds that have both."""
+        return self.runs(scenario, base).keys() & self.runs(scenario, variant).keys()
+
     def ratio(self, scenario: str, base: str, variant: str, figure: str) -> Ratio | None:
         """Of rounds that have both, none if there are none."""
         bases, others = self.runs(scenario, base), self.runs(scenario, variant)
         ratios = [
             bases[number][figure] / others[number][figure]
-            for number in bases.keys() & others.keys()
+            for number in self.together(scenario, base, variant)
             if bases[number].get(figure) and others[number].get(figure)
         ]
         if not ratios:
@@ -177,21 +186,36 @@ def table(results: Results, scenario: Scenario, variants: list[str]) -> list[str
 
 
 def settings(results: Results, scenario: Scenario) -> list[str]:
-    """A table of candidates and tunings: one row each, ratios to the product's daemon."""
-    names = results.variants(scenario.name, SETTINGS)
+    """A table of candidates and tunings: one row each, ratios to the product's daemon. Below it
+    those that are in no round with the product any more, as its runs there are newer.
+    """
+    bases = {variant.name: variant.base for variant in SETTINGS}
+    measured = results.variants(scenario.name, SETTINGS)
+    names = [name for name in measured if results.together(scenario.name, bases[name], name)]
     shown = [
         (key, heading)
         for key, heading, _, compare in FIGURES
         if compare and any(results.value(scenario.name, name, key) is not None for name in names)
     ]
-    lines = ["| Setting or patch | rounds | " + " | ".join(heading for _, heading in shown) + " |"]
-    lines.append("|---|" + "---:|" * (len(shown) + 1))
-    bases = {variant.name: variant.base for variant in SETTINGS}
+    lines = []
+    if names:
+        lines += ["With one setting or patch that is not the product's: the product's figure"]
+        lines += ["divided by this one's, with the same engine; larger than 1 is better than"]
+        lines += ["the product.", ""]
+        lines += ["| Setting or patch | rounds | " + " | ".join(head for _, head in shown) + " |"]
+        lines += ["|---|" + "---:|" * (len(shown) + 1)]
     for name in names:
-        ratios = [results.ratio(scenario.name, bases[name], name, key) for key, _ in shown]
-        rounds = max((ratio.rounds for ratio in ratios if ratio), default=0)
-        cells = [str(ratio or "") for ratio in ratios]
-        lines.append(f"| {TITLES[name]} | {rounds} | " + " | ".join(cells) + " |")
+        cells = [
+            str(results.ratio(scenario.name, bases[name], name, key) or "") for key, _ in shown
+        ]
+        rounds = len(results.together(scenario.name, bases[name], name))
+        lines += [f"| {TITLES[name]} | {rounds} | " + " | ".join(cells) + " |"]
+    if names:
+        lines += [""]
+    alone = [TITLES[name] for name in measured if name not in names]
+    if alone:
+        text = f"Beside an earlier build of the product only: {', '.join(alone)}."
+        lines += [*wrap(text, width=90), ""]
     return lines
 
 
@@ -347,11 +371,7 @@ def page(results: Results) -> str:
                 lines += [f"Of an earlier build than in other scenarios: {', '.join(old)}."]
             lines += [""]
             lines += [*table(results, scenario, names), ""]
-        if results.variants(scenario.name, SETTINGS):
-            lines += ["With one setting or patch that is not the product's: the product's figure"]
-            lines += ["divided by this one's, with the same engine; larger than 1 is better than"]
-            lines += ["the product.", ""]
-            lines += [*settings(results, scenario), ""]
+        lines += settings(results, scenario)
     lines += ["## What others measured, measured here", "", *claims(results), ""]
     return "\n".join(lines)
 

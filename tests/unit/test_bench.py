@@ -133,6 +133,26 @@ def test_page_of_settings() -> None:
     assert "| | stock Core (LevelDB) | Cairn, LevelDB |\n" in text
 
 
+def test_page_of_earlier_builds() -> None:
+    """A daemon that another variant of the same build has newer is old; a setting that ran in no
+    round of the product has no row of ratios that are not there.
+    """
+    data = results(leveldb=[2.0] * 3, **{"no-fetcher": [1.0] * 3, "small-tables": [1.0] * 3})
+    for run in data["runs"]:
+        run["daemon"] = {"stock": "a", "small-tables": "b"}.get(run["variant"], "old")
+    alone = {"scenario": "fast", "variant": "par-1", "daemon": "old", **FIGURES}
+    data["runs"].append({"round": 3, **alone})
+    data["runs"].append({**alone, "round": 0, "variant": "lmdb"})
+    text = performance.page(performance.Results(data))
+    assert "Of an earlier build" not in text
+    assert "| one thread |" not in text
+    assert "Beside an earlier build of the product only: one thread." in text
+    data["runs"].append({**alone, "round": 0, "scenario": "sd-1g", "variant": "lmdb"})
+    data["runs"][-1]["daemon"] = "new"
+    text = performance.page(performance.Results(data))
+    assert "Of an earlier build than in other scenarios: leveldb, lmdb, no-fetcher.\n" in text
+
+
 def test_settings_of_the_kernel(tmp_path: Path) -> None:
     """They come back as they were: choices, and sizes that replace a ratio."""
     files = {"scheduler": "[none] mq-deadline bfq", "dirty_bytes": "0", "dirty_ratio": "20"}

@@ -2,7 +2,7 @@
 """Syncs a chain with stock Core and with Cairn's, in turn, under the same limits.
 
 usage: bench/compare.py [--scenario NAME]... [--variant NAME]... [--runs N] [--seconds S]
-                        [--out FILE] [--list]
+                        [--anew] [--out FILE] [--list]
   --scenario NAME  of bench/plan.py; default all but those of hours, "large" and "tip"
   --variant NAME   of bench/plan.py; default stock, leveldb, lmdb ("product"); "ablations"
                    stands for the builds without one part, "candidates" for those with one more,
@@ -11,9 +11,10 @@ usage: bench/compare.py [--scenario NAME]... [--variant NAME]... [--runs N] [--s
   --runs N         rounds; each has every variant in every scenario once, default 3
   --seconds S      begins no round that would probably end later than this, default no end
   --out FILE       results so far, in JSON, rewritten after each run; a file that is there is gone
-                   on with if chains and machine are the same; runs of a daemon that is no longer
-                   the one of its variant are left out of the scenarios that are run;
-                   default out/bench/results.json
+                   on with if the chains are the same, and if the scenarios that are run have no
+                   runs of another machine; runs of a daemon that is no longer the one of its
+                   variant are left out of them; default out/bench/results.json
+  --anew           leaves out all earlier runs of the scenarios that are run
   --list           prints scenarios and variants
 
 Needs root, for control groups, loop devices and file systems. Builds what is missing with
@@ -94,6 +95,14 @@ def load(path: Path) -> dict[str, Any]:
         return {}
     except (OSError, ValueError) as error:
         raise BenchError(f"{path} cannot be read ({error}); remove it or name another") from None
+
+
+def load_results(path: Path) -> dict[str, Any]:
+    """What was measured so far, empty when there is none."""
+    results = load(path)
+    if results and not {"machines", "chains", "runs"} <= results.keys():
+        raise BenchError(f"{path} has no results of this version; remove it or name another")
+    return results
 
 
 def origin(options: tuple[str, ...]) -> dict[str, Any]:
@@ -199,24 +208,44 @@ def still_valid(
     return kept
 
 
+def known_machine(results: dict[str, Any], scenarios: set[str], store: Path) -> int:
+    """The number of this machine among those of the results, to which it is added.
+
+    The figures of a scenario are of one machine. Raises BenchError if they were of two.
+    """
+    machines: list[dict[str, Any]] = results.setdefault("machines", [])
+    here = machine()
+    if here not in machines:
+        machines.append(here)
+    number = machines.index(here)
+    for run in results.get("runs", []):
+        if run["scenario"] in scenarios and run["machine"] != number:
+            raise BenchError(
+                f"{run['scenario']} in {store} was measured on another machine; name another file"
+                " with --out, or measure it here --anew, which drops those runs"
+            )
+    return number
+
+
 def rounds(options: argparse.Namespace, results: dict[str, Any], store: Path) -> None:
     """All runs; results are stored after each."""
     scenarios, variants = chosen(options)
+    named = {scenario.name for scenario in scenarios}
+    if options.anew:
+        runs = results.get("runs", [])
+        results["runs"] = [run for run in runs if run["scenario"] not in named]
+    here = known_machine(results, named, store)
     for variant in variants:
         if not variant.image:
             subprocess.run([str(ROOT / "support/core-build"), *variant.build], check=True)
     names = {scenario.chain: CHAINS[scenario.chain] for scenario in scenarios}
     chains = {name: make_chain(name, words, OUT) for name, words in names.items()}
-    if results.setdefault("machine", machine()) != machine():
-        raise BenchError(f"{store} is of another machine; name another file with --out")
     for name, (_, summary) in chains.items():
         known = results.setdefault("chains", {}).setdefault(name, facts(summary))
         if known != facts(summary):
             raise BenchError(f"{store} is of another chain '{name}'; name another file with --out")
     daemons = {v.name: fingerprint(v) for v in variants}
-    runs = results["runs"] = still_valid(
-        results.get("runs", []), {scenario.name for scenario in scenarios}, daemons
-    )
+    runs = results["runs"] = still_valid(results.get("runs", []), named, daemons)
     # A round's number is one for all its variants: only what ran in turn is compared.
     first = Counter(scenario.name for scenario in scenarios)
     for run in runs:
@@ -248,7 +277,7 @@ def rounds(options: argparse.Namespace, results: dict[str, Any], store: Path) ->
                     seen.add((scenario.name, variant.name))
                     say(", ".join(f"{key} {figures[key]:.0f}" for key in SAID if key in figures))
                     run = {"round": number, "scenario": scenario.name, "variant": variant.name}
-                    run["daemon"] = daemons[variant.name]
+                    run |= {"machine": here, "daemon": daemons[variant.name]}
                     runs.append(run | {key: round(value, 3) for key, value in figures.items()})
                     keep(results, store)
 
@@ -260,6 +289,7 @@ def main() -> int:
     parser.add_argument("--variant", action="append", help="build, default those of the product")
     parser.add_argument("--runs", type=int, default=3, help="rounds (3)")
     parser.add_argument("--seconds", type=int, default=0, help="begin no round that ends later")
+    parser.add_argument("--anew", action="store_true", help="drop earlier runs of the scenarios")
     parser.add_argument("--out", type=Path, default=OUT / "results.json", help="results")
     parser.add_argument("--list", action="store_true", help="print scenarios and variants")
     options = parser.parse_args()
@@ -274,7 +304,7 @@ def main() -> int:
     try:
         if os.geteuid():
             raise BenchError("root is needed, for control groups and loop devices; run it as root")
-        rounds(options, load(options.out), options.out)
+        rounds(options, load_results(options.out), options.out)
     except (BenchError, LimitError, RunError) as error:
         print(f"compare.py: {error}", file=sys.stderr)
         return 1

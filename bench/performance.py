@@ -118,7 +118,7 @@ class Results:
 
     def __init__(self, data: dict[str, Any]) -> None:
         """Raises KeyError when it is something else."""
-        self.machine: dict[str, Any] = data["machine"]
+        self.machines: list[dict[str, Any]] = data["machines"]
         self.chains: dict[str, dict[str, Any]] = data["chains"]
         self._runs: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
         self._newest: dict[tuple[str, bool], str | None] = {}
@@ -129,6 +129,15 @@ class Results:
     def runs(self, scenario: str, variant: str) -> dict[int, dict[str, Any]]:
         """By round."""
         return self._runs.get((scenario, variant), {})
+
+    def measured_on(self, scenario: str) -> set[int]:
+        """Which of the machines has runs of it."""
+        return {
+            run["machine"]
+            for (name, _), by_round in self._runs.items()
+            for run in by_round.values()
+            if name == scenario
+        }
 
     def outdated(self, scenario: str, variant: str) -> bool:
         """Whether its runs there are of another daemon than the newest run of its build anywhere,
@@ -338,6 +347,17 @@ def plot(results: Results, figure: str, title: str, path: Path) -> None:
     plt.close(figure_plot)
 
 
+def machines(results: Results) -> list[str]:
+    """What was measured where, one line a machine that has runs."""
+    lines = []
+    for number, facts in enumerate(results.machines):
+        text = ", ".join(f"{key} {value}" for key, value in facts.items())
+        names = [s.name for s in SCENARIOS if number in results.measured_on(s.name)]
+        if names:
+            lines += [f"- Machine of {', '.join(names)}: {text}"]
+    return lines
+
+
 def page(results: Results) -> str:
     """The report, in Markdown."""
     lines = ["# Performance", ""]
@@ -345,7 +365,7 @@ def page(results: Results) -> str:
         "Made by `bench/performance.py` from runs of `make bench`; what is measured, and how:"
     ]
     lines += ["[bench.md](../develop/bench.md).", ""]
-    lines += ["- Machine: " + ", ".join(f"{key} {value}" for key, value in results.machine.items())]
+    lines += machines(results)
     lines += [
         f"- Chain '{name}': {chain['bytes'] / 1e9:.2f} GB, {chain['height']} blocks,"
         f" {chain['transactions']} transactions, {chain['inputs']} inputs, {chain['utxos']} UTXOs"

@@ -28,12 +28,14 @@ def results(**factors: list[float]) -> dict[str, Any]:
     """Made-up results of one scenario: stock, and variants so many times as good, by round."""
     runs = []
     for number in range(3):
-        runs.append({"round": number, "scenario": "fast", "variant": "stock", **FIGURES})
+        where = {"round": number, "scenario": "fast", "machine": 0}
+        runs.append({**where, "variant": "stock", **FIGURES})
         for name, values in factors.items():
             figures = {key: value / values[number] for key, value in FIGURES.items()}
-            runs.append({"round": number, "scenario": "fast", "variant": name, **figures})
+            runs.append({**where, "variant": name, **figures})
     chain = {"bytes": 10**9, "height": 9, "transactions": 8, "inputs": 7, "utxos": 6, "seed": 5}
-    return {"machine": {"processor": "P", "cores": 2}, "chains": {"standard": chain}, "runs": runs}
+    machines = [{"processor": "P", "cores": 2}]
+    return {"machines": machines, "chains": {"standard": chain}, "runs": runs}
 
 
 def test_card() -> None:
@@ -140,7 +142,7 @@ def test_page_of_earlier_builds() -> None:
     data = results(leveldb=[2.0] * 3, **{"no-fetcher": [1.0] * 3, "small-tables": [1.0] * 3})
     for run in data["runs"]:
         run["daemon"] = {"stock": "a", "small-tables": "b"}.get(run["variant"], "old")
-    alone = {"scenario": "fast", "variant": "par-1", "daemon": "old", **FIGURES}
+    alone = {"scenario": "fast", "machine": 0, "variant": "par-1", "daemon": "old", **FIGURES}
     data["runs"].append({"round": 3, **alone})
     data["runs"].append({**alone, "round": 0, "variant": "lmdb"})
     text = performance.page(performance.Results(data))
@@ -189,7 +191,7 @@ def command(script: str, *options: str) -> subprocess.CompletedProcess[str]:
     return captured(sys.executable, str(ROOT / "bench" / script), *options)
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"machine": {}}'])
+@pytest.mark.parametrize("text", ["", "[]", '{"machines": []}'])
 def test_no_results(tmp_path: Path, text: str) -> None:
     """One sentence; no page."""
     file = tmp_path / "results.json"
@@ -369,13 +371,33 @@ def test_long_scenarios_are_named() -> None:
 
 
 def test_results_are_kept(tmp_path: Path) -> None:
-    """Results of another machine are not added to, and stay."""
+    """A file that cannot be read is not written over."""
     store = tmp_path / "results.json"
     store.write_text(json.dumps(results()))
-    assert compare.load(store)["runs"]
+    assert compare.load_results(store)["runs"]
     store.write_text("{")
     with pytest.raises(compare.BenchError, match="remove it or name another"):
-        compare.load(store)
+        compare.load_results(store)
+    store.write_text('{"machine": {}, "chains": {}, "runs": []}')
+    with pytest.raises(compare.BenchError, match="no results of this version"):
+        compare.load_results(store)
+
+
+def test_results_of_another_machine(tmp_path: Path) -> None:
+    """A scenario is of one machine; others may be added on another one, and the page names both."""
+    data = results(leveldb=[2.0] * 3)
+    store = tmp_path / "results.json"
+    with pytest.raises(compare.BenchError, match=r"fast in .* another machine; .* --anew"):
+        compare.known_machine(data, {"fast", "peers"}, store)
+    assert compare.known_machine(data, {"peers"}, store) == 1
+    assert data["machines"][1] == compare.machine()
+    assert compare.known_machine(data, {"peers"}, store) == 1
+    text = performance.page(performance.Results(data))
+    assert "\n- Machine of fast: processor P, cores 2\n- Chain" in text
+    data["runs"].append({**data["runs"][0], "scenario": "peers", "machine": 1})
+    text = performance.page(performance.Results(data))
+    assert "\n- Machine of fast: processor P, cores 2\n- Machine of peers: processor " in text
+    assert compare.known_machine({}, {"fast"}, store) == 0
 
 
 def test_runs_of_other_builds() -> None:

@@ -139,7 +139,7 @@ def feeder(path: Path, summary: dict[str, Any], rate: float = 0) -> Iterator[int
     only one for headers.
     """
     command = [sys.executable, "-m", "lab.block_server", str(path), "--port", "0"]
-    command += ["--blocks", str(summary["height"] + 1 - summary.get("day", 0))]
+    command += ["--blocks", str(summary["height"] + 1 - summary.get("day", 0)), "--prepare"]
     if rate:
         command += ["--rate", str(rate), "--announce", "2"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -266,9 +266,9 @@ def rounds(options: argparse.Namespace, results: dict[str, Any], store: Path) ->
                 return
             for scenario in scenarios:
                 # Each begins a round in turn: what drifts with time hits all alike.
-                turn = done % len(variants)
+                number = first[scenario.name] + done
+                turn = number % len(variants)
                 for variant in variants[turn:] + variants[:turn]:
-                    number = first[scenario.name] + done
                     say(f"{scenario.name}, {variant.name}, round {number}")
                     chain = served[scenario.chain, scenario.peers]
                     new = (scenario.name, variant.name) not in seen
@@ -299,8 +299,9 @@ def main() -> int:
             print(f"{item.name:14} {item.title}")
         return 0
     OUT.mkdir(parents=True, exist_ok=True)
-    # The daemon and the disk are removed on the way out.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # The daemon and the disk are removed on the way out, also if the terminal is gone.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     try:
         if os.geteuid():
             raise BenchError("root is needed, for control groups and loop devices; run it as root")
@@ -313,6 +314,10 @@ def main() -> int:
         return 130
     except subprocess.CalledProcessError as error:
         print(f"compare.py: {Path(error.cmd[0]).name} failed, see its words above", file=sys.stderr)
+        return 1
+    except (OSError, subprocess.SubprocessError) as error:
+        kept = "what was measured before is kept"
+        print(f"compare.py: {error}; {kept}, the run that was going on is lost", file=sys.stderr)
         return 1
     return 0
 

@@ -44,6 +44,8 @@ from lab.paths import ROOT
 SETTINGS = [*CANDIDATES, *TUNINGS, *PROFILED]
 #: What the tables call a variant.
 TITLES = {variant.name: variant.title for variant in VARIANTS}
+#: Variants by name.
+BY_NAME = {variant.name: variant for variant in VARIANTS}
 #: Which build of the daemon a variant is: several have one, with other options.
 BUILDS = {variant.name: (variant.folder, variant.image) for variant in VARIANTS}
 #: Figures of the tables: key, heading, decimals, and whether a ratio says something.
@@ -52,6 +54,7 @@ FIGURES = [
     ("cpu_s", "CPU, s", 0, True),
     ("stolen_percent", "taken by the host, %", 0, False),
     ("rss_mib", "peak RSS, MiB", 0, True),
+    ("rss_stopped_mib", "peak RSS with the last flush, MiB", 0, True),
     ("rss_anonymous_mib", "of it anonymous, MiB", 0, False),
     ("received_mib", "received, MiB", 0, False),
     ("written_mib", "written, MiB", 0, True),
@@ -123,6 +126,8 @@ class Results:
         self._runs: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
         self._newest: dict[tuple[str, bool], str | None] = {}
         for run in data["runs"]:
+            if run["variant"] not in BUILDS:
+                continue  # the plan has it no more
             self._newest[BUILDS[run["variant"]]] = run.get("daemon")
             self._runs.setdefault((run["scenario"], run["variant"]), {})[run["round"]] = run
 
@@ -141,10 +146,18 @@ class Results:
 
     def outdated(self, scenario: str, variant: str) -> bool:
         """Whether its runs there are of another daemon than the newest run of its build anywhere,
-        which may be a run of another variant.
+        which may be a run of another variant. What is built of the same source with one patch more
+        or less has no newer run itself: it is as old as the product's daemon in its rounds.
         """
-        runs = self.runs(scenario, variant).values()
-        return any(run.get("daemon") != self._newest[BUILDS[variant]] for run in runs)
+        rounds = self.runs(scenario, variant)
+        stock = "--stock" in BY_NAME[variant].build
+        beside = [variant] if stock else [variant, *(item.name for item in PRODUCT[1:])]
+        return any(
+            run.get("daemon") != self._newest[BUILDS[name]]
+            for name in beside
+            for number, run in self.runs(scenario, name).items()
+            if number in rounds
+        )
 
     def value(self, scenario: str, variant: str, figure: str) -> float | None:
         """The median over the rounds."""
@@ -223,7 +236,7 @@ def settings(results: Results, scenario: Scenario) -> list[str]:
         lines += [""]
     alone = [TITLES[name] for name in measured if name not in names]
     if alone:
-        text = f"Beside an earlier build of the product only: {', '.join(alone)}."
+        text = f"In no round of the product that is here: {', '.join(alone)}."
         lines += [*wrap(text, width=90), ""]
     return lines
 
@@ -247,9 +260,10 @@ def claims(results: Results) -> list[str]:
         for scenario in claim.scenarios:
             ratio = results.ratio(scenario, claim.base, claim.variant, claim.figure)
             if ratio:
+                old = results.outdated(scenario, claim.variant)
                 lines.append(
                     f"| {claim.text} | {claim.source} | {titles[scenario]} | {ratio} | "
-                    f"{verdict(claim, ratio)} |"
+                    f"{verdict(claim, ratio)}{', earlier build' if old else ''} |"
                 )
     return lines
 
@@ -276,11 +290,13 @@ def card(results: Results) -> list[str]:
     for scenario in SCENARIOS:
         chain = results.chains.get(scenario.chain)
         for variant in PRODUCT:
+            rounds = len(results.runs(scenario.name, variant.name))
+            title = f"{variant.title}, {rounds} round{'s' if rounds > 1 else ''}"
             written = results.value(scenario.name, variant.name, "written_mib")
             if chain and written and scenario.disk:
                 each = written * 2**20 / chain["transactions"]
                 lines += [
-                    f"| a sync | {scenario.name} | {variant.title} | {each:.0f} bytes a transaction"
+                    f"| a sync | {scenario.name} | {title} | {each:.0f} bytes a transaction"
                     f" | {each * MAINNET_TRANSACTIONS / 1e9:,.0f} GB |"
                 ]
             day = results.value(scenario.name, variant.name, "tip_written_mib")
@@ -290,7 +306,7 @@ def card(results: Results) -> list[str]:
                 daily = each * MAINNET_TRANSACTIONS_A_DAY / 1e9
                 met = "" if variant.name == "stock" else f" (aim: at most {MOST_A_DAY})"
                 lines += [
-                    f"| a year at the tip | {scenario.name} | {variant.title} |"
+                    f"| a year at the tip | {scenario.name} | {title} |"
                     f" {each:,.0f} bytes a transaction | {daily:.2f} GB a day{met},"
                     f" {daily * 365:,.0f} GB |"
                 ]
@@ -307,8 +323,12 @@ def card(results: Results) -> list[str]:
         f"  {MAINNET_TRANSACTIONS:,} of mainnet up to February 2026. That is an extrapolation: the",
         "  chains have fewer coins, and few blocks that are not full. One peer sent them in order,",
         "  except in `peers`.",
+        "- In `sd-1g` nearly all coins fit into the cache, as they do not on mainnet: that row is",
+        "  the least that a sync can write. In `sd-scaled` the cache is as small as the chain, and",
+        "  a little more ([bench.md](../develop/bench.md#limits)).",
         "- A year at the tip: the bytes that the device got in the day, divided by the day's",
-        f"  transactions, times mainnet's {MAINNET_TRANSACTIONS_A_DAY:,} a day, times 365.",
+        f"  transactions, times mainnet's {MAINNET_TRANSACTIONS_A_DAY:,} a day, times 365. That",
+        "  is an extrapolation, too: of one day, with a sixth of mainnet's coins.",
         "- A card's maker gives the bytes that may be written to it (TBW), if at all; divide.",
         "",
     ]

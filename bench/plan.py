@@ -160,7 +160,7 @@ SCENARIOS = [
     ),
     Scenario(
         "tip",
-        "a day at the tip, 30 million coins, 384 MiB of memory, dbcache=63",
+        "a day at the tip, 30 million coins, disk without limit, 384 MiB of memory, dbcache=63",
         None,
         384,
         63,

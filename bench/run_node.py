@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ class Measured(Daemon):
             environment=variant.environment,
             limit=group.join,
         )
-        self.peak_anonymous = 0
+        self.peak_anonymous = self.peak_at_end = 0  # KiB
 
     def lines(self, patience: float = STALLED) -> Iterator[str]:
         """Lines of the log as they come; RunError when it ends, or says nothing for so long."""
@@ -123,9 +124,17 @@ class Measured(Daemon):
         }
 
     def stop_time(self) -> float:
-        """Asks it to end; the seconds until it has."""
+        """Asks it to end; the seconds until it has. Its last flush counts for ``peak_at_end``."""
         began = time.monotonic()
-        if status := self.stop(STALLED):
+        self.peak_at_end = self._status().get("VmHWM", 0)
+        self.call("stop")
+        self.close()
+        while self.process.poll() is None:
+            self.peak_at_end = max(self.peak_at_end, self._status().get("VmHWM", 0))
+            if time.monotonic() - began > STALLED:
+                raise RunError(f"bitcoind does not stop in {STALLED} s; see {self.log}")
+            time.sleep(0.01)
+        if status := self.process.returncode:
             raise RunError(f"bitcoind stopped with {status}; see {self.log}")
         return time.monotonic() - began
 
@@ -261,7 +270,7 @@ def bench_of(scenario: Scenario, variant: Variant, folder: Path) -> Iterator[Ben
             for name, value in variant.queue.items():
                 kernel.set(disk.queue / name, value)
             yield Bench(variant, run, disk, cache, figures, stack)
-        except (RpcError, OSError) as error:
+        except (RpcError, OSError, HTTPException, subprocess.SubprocessError) as error:
             raise RunError(f"{variant.name} in {scenario.name}: {error}") from error
 
 
@@ -288,6 +297,7 @@ def measure(
         figures |= node.usage()
         figures |= of_blocks(node)
         figures["stop_s"] = node.stop_time()
+        figures["rss_stopped_mib"] = node.peak_at_end / 1024
         began = time.monotonic()
         disk.sync()
         figures["stop_s"] += time.monotonic() - began

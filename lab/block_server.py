@@ -1,7 +1,7 @@
 """A peer on loopback that serves the blocks of one file to nodes, and does nothing else.
 
 usage: .venv/bin/python -m lab.block_server FILE [--port P] [--blocks N] [--rate R]
-                                           [--announce S]
+                                           [--announce S] [--prepare]
   FILE      blocks from genesis on, each after the one it builds on, in the format of bitcoind's
             block files (magic, length, block): what bench/chaingen writes, or tests/data unpacked
   --port P  TCP port on 127.0.0.1, default 18555; 0 takes a free one. Ctrl-C or SIGTERM ends it
@@ -10,6 +10,7 @@ usage: .venv/bin/python -m lab.block_server FILE [--port P] [--blocks N] [--rate
             programs with different rates are the peers of a node that syncs from strangers
   --announce S  seconds between announcements of the last block, default 0: none. A node asks only
             one peer for headers, and others for blocks when they have announced one
+  --prepare  reads and hashes all blocks before it listens, so that no node waits for that
 
 Prints `port=P blocks=N tip=HASH` when it listens. A node connects with
 `-connect=127.0.0.1:P`; P2P's version 2 is answered by hanging up, upon which the node tries
@@ -93,6 +94,11 @@ class Chain:
         if height not in self.checksums:
             self.checksums[height] = sha256d(block)[:4]
         return block, self.checksums[height]
+
+    def prepare(self) -> None:
+        """Reads and hashes all blocks, so that the first node waits no longer than the next."""
+        for height in range(len(self.places)):
+            self.block(height)
 
 
 @dataclass
@@ -233,12 +239,15 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=18555, help="port on 127.0.0.1 (18555)")
     parser.add_argument("--blocks", type=int, help="how many blocks there are, default all")
     parser.add_argument("--rate", type=float, default=0, help="MiB/s to each node, 0: no limit")
+    parser.add_argument("--prepare", action="store_true", help="read and hash all of it first")
     parser.add_argument("--announce", type=float, default=0, help="seconds, 0: never")
     options = parser.parse_args()
     if options.rate < 0 or options.announce < 0:
         parser.error("--rate and --announce are 0 or more")
     try:
         chain = Chain(options.file, options.blocks)
+        if options.prepare:
+            chain.prepare()
         asyncio.run(run(chain, options.port, options.rate, options.announce))
     except ChainError as error:
         print(f"block_server: {error}", file=sys.stderr)

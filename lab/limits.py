@@ -136,10 +136,14 @@ class Disk:
         """
         self._folder = folder
         self.path = folder / "mnt"
-        self._script(limits, size, "up", mount)
-        source = subprocess.run(
-            ["findmnt", "-no", "SOURCE", str(self.path)], check=True, capture_output=True, text=True
-        ).stdout.strip()
+        try:
+            self._script(limits, size, "up", mount)
+            command = ["findmnt", "-no", "SOURCE", str(self.path)]
+            found = subprocess.run(command, check=True, capture_output=True, text=True)
+        except BaseException:  # half made, or somebody does not want to wait: nothing is left
+            self.close()
+            raise
+        source = found.stdout.strip()
         block = Path("/sys/block") / Path(source).name
         self._stat, self.queue = block / "stat", block / "queue"
 

@@ -52,10 +52,11 @@ def test_card() -> None:
         {"round": 0, "scenario": "tip", "variant": "stock", "tip_written_mib": 10_000.0, **day},
     ]
     text = "\n".join(performance.card(performance.Results(data)))
-    assert "| Cairn, LevelDB | 1000 bytes a transaction | 1,316 GB |" in text
+    assert "| Cairn, LevelDB, 1 round | 1000 bytes a transaction | 1,316 GB |" in text
     daily = "0.93 GB a day (aim: at most 1.5), 341 GB"
-    assert f"| Cairn, LevelDB | 2,000 bytes a transaction | {daily} |" in text
-    assert "| stock Core (LevelDB) | 20,000 bytes a transaction | 9.33 GB a day, 3,407 GB |" in text
+    assert f"| Cairn, LevelDB, 1 round | 2,000 bytes a transaction | {daily} |" in text
+    stock = "| stock Core (LevelDB), 1 round | 20,000 bytes a transaction"
+    assert f"{stock} | 9.33 GB a day, 3,407 GB |" in text
 
 
 def test_transactions_of_a_block() -> None:
@@ -136,23 +137,26 @@ def test_page_of_settings() -> None:
 
 
 def test_page_of_earlier_builds() -> None:
-    """A daemon that another variant of the same build has newer is old; a setting that ran in no
-    round of the product has no row of ratios that are not there.
+    """A daemon that another variant of the same build has newer is old, and so is one with a build
+    of its own that ran beside it; a setting that ran in no round of the product has no row of
+    ratios that are not there.
     """
-    data = results(leveldb=[2.0] * 3, **{"no-fetcher": [1.0] * 3, "small-tables": [1.0] * 3})
+    data = results(leveldb=[2.0] * 3, **{"no-fetcher": [1.0] * 3, "fixed-levels": [1.0] * 3})
     for run in data["runs"]:
-        run["daemon"] = {"stock": "a", "small-tables": "b"}.get(run["variant"], "old")
+        run["daemon"] = {"stock": "a", "fixed-levels": "b"}.get(run["variant"], "old")
     alone = {"scenario": "fast", "machine": 0, "variant": "par-1", "daemon": "old", **FIGURES}
     data["runs"].append({"round": 3, **alone})
     data["runs"].append({**alone, "round": 0, "variant": "lmdb"})
+    data["runs"].append({**alone, "round": 0, "variant": "of another plan"})
     text = performance.page(performance.Results(data))
     assert "Of an earlier build" not in text
     assert "| one thread |" not in text
-    assert "Beside an earlier build of the product only: one thread." in text
+    assert "In no round of the product that is here: one thread." in text
     data["runs"].append({**alone, "round": 0, "scenario": "sd-1g", "variant": "lmdb"})
     data["runs"][-1]["daemon"] = "new"
     text = performance.page(performance.Results(data))
-    assert "Of an earlier build than in other scenarios: leveldb, lmdb, no-fetcher.\n" in text
+    old = "leveldb, lmdb, no-fetcher, fixed-levels"
+    assert f"Of an earlier build than in other scenarios: {old}.\n" in text
 
 
 def test_settings_of_the_kernel(tmp_path: Path) -> None:

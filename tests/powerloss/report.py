@@ -176,7 +176,9 @@ def page(runs: Iterable[dict[str, Any]]) -> str:
     """One page of several runs (summary()): what was run, and what became of each cut."""
     facts, rows = [], []
     for run in runs:
-        said = "; ".join(f"{key} {value}" for key, value in run["facts"].items())
+        known = dict(run["facts"])
+        known.setdefault("patches", "not noted")
+        said = "; ".join(f"{key} {value}" for key, value in known.items())
         facts.append(f"| {run['run']} | {said} |")
         for row in run["rows"]:
             values = (row["policy"], row["cuts"], *(row[outcome] for outcome in OUTCOMES))

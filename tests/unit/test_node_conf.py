@@ -1251,6 +1251,67 @@ def test_prune_records(node: Node, text: str, prune: list[str], doubt: bool) -> 
         assert not [line for line in node.options() if "prune" in line]
 
 
+@pytest.mark.parametrize(
+    ("text", "doubt"),
+    [
+        ("blocksinmemory=0", False),
+        ("noblocksinmemory=1", False),
+        ("maxmempool=x", False),
+        ("prune=x", False),
+        *((text, True) for text in ("blocksinmemory=no", "blockinmemory=0", "BlocksInMemory 0")),
+        *((text, True) for text in ("coinstatsindex=yes", "blockfilterindx=1")),
+        *((text, True) for text in ("includeconf=more.conf", "dbcache=300\u2028blocksinmemory=0")),
+        *((f"dbcache=300{gap}blocksinmemory=0", True) for gap in (" ", "")),
+        ("uacomment=xblocksinmemory=0", True),
+        # no such wish: a number of MiB, an index that is not wanted, a word in a value
+        *((f"blocksinmemory={value}", False) for value in ("20000", "128M", "100 MiB")),
+        ("blockinmemory=100", False),
+        ("blocksinmemory=100\nblocksinmemory=200", False),
+        *((text, False) for text in ("coinstatsindex=no", "debug=coinstatsindex", "filters=2")),
+        ("dbcache=300 blocksinmemory=100", False),
+    ],
+)
+def test_stored_in_doubt(node: Node, text: str, doubt: bool) -> None:
+    """A line that may have been meant to have each block of the first sync stored."""
+    node.run(f"{text}\n")
+    assert bool(node.records("store-doubt")) is doubt
+
+
+def test_a_doubt_about_storing_wins(node: Node) -> None:
+    """No other line says how much waits in memory, as none says how much is pruned in doubt."""
+    node.run("blocksinmemory=100\n")
+    assert "blocksinmemory=100" in node.options()
+    node.run("blocksinmemory=100\nblocksinmemory=0\n")
+    assert node.records("store-doubt")
+    assert not [line for line in node.options() if "blocksinmemory" in line]
+    node.run("blocksinmemory=0\nblocksinmemory=100\n")
+    assert "blocksinmemory=0" in node.options()
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "doubt"),
+    [
+        ("filters=1", ["1"], False),
+        ("filters=0", ["0"], False),
+        ("blockfilterindex=0", ["0"], False),
+        ("noblockfilterindex=1", ["0"], False),
+        ("blockfilterindex=1", [], False),
+        *((text, [], True) for text in ("filter=1", "filters=2", "filterrs=1", "conf=more.conf")),
+        *((f"dbcache=300{gap}filters=1", [], True) for gap in (" ", "")),
+        ("filters=0\nprune=x", ["0"], False),
+        ("filters=0\nfilters=1", [], True),
+        *((text, [], True) for text in ("blockfilterindex=basc", "peerblockfilters=1")),
+        ("cfilters=1", [], True),
+        ("", [], False),
+    ],
+)
+def test_filters_in_doubt(node: Node, text: str, asked: list[str], doubt: bool) -> None:
+    """What is asked for, that nothing is, or that a line may have been about it."""
+    node.run(f"{text}\n")
+    assert node.records("filters") == asked
+    assert bool(node.records("filters-doubt")) is doubt
+
+
 def test_zeromq_is_on_in_both_lanes() -> None:
     """Lightning nodes and payment servers need it; the defaults of the two builds agree."""
     script = (ROOT / "support/core-build").read_text()

@@ -193,6 +193,10 @@ def test_the_benchmark_has_this_memory(machine: Machine) -> None:
         ("prune 0\n", "0", "all blocks are stored, none is pruned"),
         ("prune 1\n", "0", "all blocks are stored, none is pruned"),
         ("filters 1\n", "0", "all blocks are stored, as the filters need them"),
+        # a disk that keeps the whole chain: pruning would delete nothing
+        ("", "0", "all blocks are stored, there is room for the whole chain"),
+        ("prune 876543\n", "69", "are never written"),
+        ("store-doubt 1\nprune 600\n", "0", "as node.conf may say where it cannot be used"),
     ],
 )
 def test_blocks_that_cannot_wait(
@@ -206,6 +210,37 @@ def test_blocks_that_cannot_wait(
     chosen = machine.settings()
     assert (chosen["blocksinmemory"], int(chosen["dbcache"])) == (waiting, 279 - int(waiting))
     assert words in (machine.path / "run/bitcoind/tuned.conf").read_text()
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("doubt", ["absent 1\n", "unread 1\n", "prune-doubt It is.\n", None])
+def test_blocks_are_stored_as_before(machine: Machine, shell: str, doubt: str | None) -> None:
+    """What the last good node.conf asked for holds while there is none that can be read."""
+    machine.disk("sd", 29000)
+    machine.write("var/lib/cairn/prune.main", "4781\n")
+
+    def waiting(last_good: str, doubt: str | None) -> int:
+        machine.write("var/lib/cairn/node.conf", last_good)
+        machine.records(doubt or "")
+        if doubt is None:
+            (machine.path / "run/cairn/node-conf.records").unlink()
+        assert machine.run(shell).returncode == 0
+        return int(machine.settings()["blocksinmemory"])
+
+    assert waiting("maxconnections=20\n", doubt) > 0
+    for line in ("blocksinmemory=0", " noblocksinmemory=1", "[main]\nblockfilterindex=1"):
+        assert waiting(f"# a\n{line}\n", doubt) == 0
+        assert waiting(f"# a\n{line}\n", "network on\n") > 0
+        # as the parser reads it: an editor's mark, other ends of lines
+        assert waiting(f"\ufeff{line}\n", doubt) == 0
+        assert waiting(f"a=1\r{line}\r", doubt) == 0
+        assert "Each block of the first sync is stored" in machine.report()
+    for line in ("#blocksinmemory=0", "blocksinmemory=256", "coinstatsindex=0", "txindex=1"):
+        assert waiting(f"{line}\n", doubt) > 0
+    if doubt:  # a line that can be used decides
+        now = f"{doubt}option - blocksinmemory=200\n"
+        assert waiting("blocksinmemory=0\n", now) > 0
+    assert "Each block of" not in machine.report()
 
 
 FAST = ("51200", "3500", "8000")

@@ -86,6 +86,29 @@ def test_verdict(unit: Unit, words: str, result: str, held: bool, report: str) -
     assert not unit.rebuild.exists()
 
 
+@pytest.mark.parametrize("records", ["filters 1\n", "absent 1\n"])
+def test_filters_that_cannot_be_made(unit: Unit, records: str) -> None:
+    """What node-tune asked for by itself is given up, and bitcoind starts again without it."""
+    words = INDEX_PRUNED.replace("coinstatsindex", "basic block filter index")
+    mark = unit.path("var/lib/cairn/filters.main")
+    mark.write_text("1\n")
+    unit.path("run/cairn/node-conf.records").write_text(f"chain main\nchain-directory \n{records}")
+    tuned = unit.path("run/bitcoind/tuned.conf")
+    tuned.write_text("prune=550\nblockfilterindex=1\n")
+    unit.ends(words)
+    assert not unit.held
+    assert not mark.exists()
+    # another index is the owner's to take out, and filters are not ended by it
+    mark.write_text("1\n")
+    assert "Put a # in front of" in unit.ends(INDEX_PRUNED)
+    assert mark.exists()
+    mark.write_text("1\n")
+    tuned.write_text("prune=550\n")
+    assert "Put a # in front of" in unit.ends(words)
+    assert unit.held
+    assert mark.exists()
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -45,7 +45,7 @@ NOTHING: dict[str, list[str]] = {}
                 "rpcport": ["9000"],
             },
         ),
-        ("walletshow=0\nfilters=false", NOTHING),
+        ("walletshow=0\nfilters=false", {**NOTHING, "filters": ["0"]}),
         ("wallet=rpc\ntor=0", NOTHING),  # Core's own option
     ],
 )

@@ -6,8 +6,11 @@
 # not at all: bitcoind ends where a block is gone that its index has not read. /var/lib/cairn/
 # filters.CHAIN is there as long as each run of bitcoind on this chain kept filters.
 #
-# filters_choice ROOT DATADIR MIB: MIB is the room that is left for blocks.
-#   Sets  filters  1 or ""      filters_mib  room to keep for them
+# filters_choice ROOT DATADIR MIB: MIB is the room that is left for blocks; storage_mib as
+# storage-class.sh sets it.
+#   Sets  filters  1, or "", or "kept" as node.conf cannot be used and the node had them: no other
+#                  program is given any until it can
+#         filters_mib  room to keep for them
 # filters_noted ROOT: bitcoind is up with the settings in force; status 1 if that cannot be noted
 
 # 12.9 GB for all of mainnet's in July 2026, that is 12,303 MiB, and room for a year more
@@ -15,11 +18,25 @@ filters_need=13312
 
 filters_choice() {
 	filters="" filters_mib=0
-	[ "$(node_record "$1" filters)" = 1 ] || return 0
+	filters_mark=$1/var/lib/cairn/filters.$(node_chain "$1")
+	case $(node_record "$1" filters) in
+	1) filters_on=1 ;;
+	0) return 0 ;;
+	*) # After one run without them, the blocks that they lack may be gone.
+		[ -e "$filters_mark" ] || return 0
+		[ -n "$(node_record "$1" filters-doubt)" ] || in_doubt "$1" || return 0
+		filters_on=kept
+		;;
+	esac
+	# what was there has room where the disk's size cannot be read
+	if [ -e "$filters_mark" ] && [ "$storage_mib" -le 0 ]; then
+		filters_are_on 0
+		return 0
+	fi
 	filters_keep=$(node_record "$1" prune)
 	[ -n "$filters_keep" ] || ! prune_was "$1" 0 || filters_keep=0
 	if [ "$filters_keep" = 0 ]; then # all blocks are there to make them of
-		filters=1
+		filters_are_on 0
 		return 0
 	fi
 	[ "${filters_keep:-0}" -ge 550 ] || filters_keep=550
@@ -30,14 +47,22 @@ filters_choice() {
 		return 0
 	fi
 	if has_blocks "$1$2$(database_chain "$1")/blocks" &&
-		[ ! -e "$1/var/lib/cairn/filters.$(node_chain "$1")" ] &&
+		[ ! -e "$filters_mark" ] &&
 		! grep -q '^reindex=1' "$1/run/bitcoind/once.conf" 2>/dev/null; then
 		note "The node runs without compact block filters: blocks that they are made of are gone" \
 			"from this disk. Nothing was changed. To have filters, add reindex=1 to node.conf:" \
 			"the node then fetches the whole chain again."
 		return 0
 	fi
-	filters=1 filters_mib=$filters_need
+	filters_are_on $filters_need
+}
+
+# filters_are_on MIB
+filters_are_on() {
+	filters=$filters_on filters_mib=$1
+	[ "$filters" != kept ] ||
+		note "Compact block filters go on as before, as node.conf may ask for them where it cannot" \
+			"be used, or asked before it was lost. Mend it and restart."
 }
 
 filters_noted() {

@@ -421,6 +421,10 @@ END {
 	if (cut == "" && val("reindex") == "1") print "once reindex"
 	else if (cut == "" && val("reindex-chainstate") == "1") print "once reindex-chainstate"
 	else if (absent == "" && ignored == "" && cut == "" && !once_doubt) print "without-once 1"
+	if (store_doubt) print "store-doubt 1"
+	if (filters_doubt) print "filters-doubt 1"
+	if (!filters_asked && ((filters_off && !filters_doubt) || val("blockfilterindex") ~ /^(0|\001)$/))
+		print "filters 0"
 	if (ignored != "" || lost != "") print "unread 1"
 	if (disk_doubt) print "datadisk-doubt 1"
 	# cairn-tor-firewall lets no announcement out
@@ -446,6 +450,7 @@ function print_options(section,    i) {
 		if (gone[i] || kept_section[i] != section || is(kept[i], "once")) continue
 		if (cut != "" && kept[i] == "prune") continue
 		if (doubt && kept[i] == "prune" && val("prune") != "0") continue
+		if (store_doubt && kept[i] == "blocksinmemory" && kept_value[i] ~ /[1-9]/) continue
 		if (network != "on" && kept[i] in closing &&
 			!(network == "outbound" && kept[i] == "networkactive")) continue
 		if (network == "off" && by_control && kept[i] == "onlynet") continue

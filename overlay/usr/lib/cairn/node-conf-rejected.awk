@@ -73,6 +73,20 @@ function judge_withdrawal(nr, key, body,    option, first, all, no, denied) {
 		if (denied) withdraw(denies[option], nr)
 	}
 }
+# stores NAME VALUE: may that line have been meant to have each block of the first sync stored? A
+# number of MiB is no such wish, with a slip or not, and neither is an index that is not wanted.
+function stores(word, value) {
+	value = tolower(value)
+	gsub(/^[ \t"\047]+/, "", value)
+	if (resembles(word, "blocksinmemory")) return value !~ /^[1-9]/
+	return (resembles(word, "blockfilterindex") || resembles(word, "coinstatsindex")) &&
+		value !~ /^(0+|no|none|off|false)([^a-z0-9]|$)/
+}
+function judge_stores(key, body,    value) {
+	value = body
+	if (!sub(/^[^=]*=/, "", value)) sub(/^[ \t]*[^ \t:]*[ \t:]*/, "", value)
+	if (stores(first_word(key), value) || stores(joined(key), value)) store_doubt = 1
+}
 # Is it a line like walletaccess that names nothing but ways in? Such a line opens nothing, and its
 # tor is no word about where the node goes.
 function only_ways(key, body,    first) {
@@ -95,8 +109,9 @@ function reject(nr, line, why,    key, name, body) {
 	if (tolower(body) ~ /upda|[^ -~\t]/ || resembles(name, "update") || resembles(name, "updateurl"))
 		update_doubt = update_doubt ? update_doubt : nr
 	judge_withdrawal(nr, key, body)
+	judge_stores(key, body)
 	if (!bad_ip && bare(key) ~ /^ip([^a-z0-9-]|$)/) bad_ip = nr
-	if (rejects >= most_rejected) once_doubt = 1
+	if (rejects >= most_rejected) once_doubt = store_doubt = filters_doubt = 1
 	if (++rejects > most_rejected) {
 		close_network("off", nr)
 		hide("", nr)
@@ -146,16 +161,19 @@ function judge_rest(nr, body,    count, tokens, i, word) {
 		if (switch_end(tokens[i]) != "") hide(switch_end(tokens[i]), nr)
 		word = guarded_end(tokens[i])
 		if (word == "prune") doubt = doubt ? doubt : nr
+		else if (stores(word, tokens[i + 1])) store_doubt = 1
+		else if (tokens[i] ~ /filters$/) filters_doubt = 1
 		else if (is(word, "private")) close_network("off", nr)
 		else if (is(word, "inbound")) close_network("outbound", nr)
 	}
 }
-# The option about privacy in whose name a text ends; else prune or reindex, or "" for none. One
+# The option about privacy in whose name a text ends; else one about blocks, or "" for none. One
 # that switches the network off goes before one about connections from outside.
 function guarded_end(text,    option, found) {
 	sub(/^.*[^a-z0-9-]/, "", text)
 	if (text ~ /tor$/) return "tor"
-	if (text ~ /(prune|reindex)$/) found = text ~ /prune$/ ? "prune" : "reindex"
+	if (match(text, /(prune|reindex|blocksinmemory|blockfilterindex|coinstatsindex)$/))
+		found = substr(text, RSTART)
 	for (option in kind) {
 		if (!is(option, "private") && (is(found, "private") || !is(option, "inbound"))) continue
 		if (length(option) > length(text)) continue
@@ -196,7 +214,9 @@ function zero_connections(key, body) {
 }
 # What may the line have been about?
 function judge(nr, key,    text, count, tokens, i) {
-	if (key ~ /[^ -~\t]/) { once_doubt = 1; close_network("off", nr); doubt = doubt ? doubt : nr }
+	if (key ~ /[^ -~\t]/) {
+		once_doubt = store_doubt = filters_doubt = 1; close_network("off", nr); doubt = doubt ? doubt : nr
+	}
 	text = bare(key)
 	sub(/ +$/, "", text)
 	if (text in kind) { judge_word(nr, text); return } # reindex-chainstate is not about chain
@@ -219,10 +239,15 @@ function judge_word(nr, word,    option, state) {
 	sub(/^no/, "", option)
 	if (option in switches) return
 	if (resembles(word, "reindex")) once_doubt = 1
+	if (resembles(word, "filters") || resembles(word, "blockfilterindex") ||
+		resembles(word, "peerblockfilters") || (!(word in kind) && index(word, "filter")))
+		filters_doubt = 1
 	if (resembles(word, "prune") || (!(word in kind) && word ~ /prun|archiv/))
 		doubt = doubt ? doubt : nr
 	# the file that it names may have said anything
-	for (option in elsewhere) if (resembles(word, option)) doubt = doubt ? doubt : nr
+	for (option in elsewhere) if (resembles(word, option)) {
+		store_doubt = filters_doubt = 1; doubt = doubt ? doubt : nr
+	}
 	if (word in private_word || (!(word in kind) && (resembles(word, "tor") || index(word, "tor")))) {
 		close_network("off", nr)
 		hide("mdns", nr)

@@ -19,6 +19,9 @@
 #   private NAMES         options in force that decide where the node goes and who comes in
 #   prune N               what the user asked for; prune-doubt SENTENCE instead when a line that
 #                         may have been about it could not be used
+#   store-doubt 1         a line that cannot be used may have been meant to have each block of the
+#                         first sync stored: about blocksinmemory or an index
+#   filters-doubt 1       such a line may have been about filters
 #   once NAME             reindex or reindex-chainstate
 #   without-once 1        it has no such line, nor one that may have been meant as one
 #   option SECTION LINE   for bitcoin.conf; SECTION is - above the first [section]
@@ -30,7 +33,7 @@
 #   walletaccess WAY      rpc, ssh or tor: how a wallet may reach RPC; rpc is always among them
 #   walletkey KEY         an SSH key that may do nothing but reach RPC
 #   walletshow 1          the console shows what a wallet needs
-#   filters 1             compact block filters are asked for
+#   filters 1             compact block filters are asked for; 0: a good line says that none are
 #   update MODE           always; auto, notify or off: off where a line may have been meant so
 #   updateurl URL         where updates are looked for; never without a network
 #   rpcport N             RPC's port on this chain, when a wallet may reach it
@@ -131,7 +134,11 @@ function own_key(nr, line, name, value,    why, given) {
 			reject(nr, line, name == "tor" ? "takes 1, only or 0" : "takes 0 or 1")
 			return
 		}
-		if (name == "filters") filters = value == "1"
+		if (name == "filters") {
+			filters = value == "1"
+			if (filters) filters_asked = 1
+			else filters_off = 1
+		}
 		if (name == "tor") tor = value == "0" ? "" : value
 		else if (value == "1") {
 			add(name " 1")

@@ -11,6 +11,7 @@
 # - With a note that is not as cairn-bitcoind-started writes it: 1, until node.conf has a good
 #   prune=N.
 # 1 and not 0 there: bitcoind starts with it whether or not old blocks are gone already.
+# A block that is never stored is as gone as a deleted one: see all_stored.
 
 # prune_target ROOT DATADIR AUTOMATIC MIB CLASS: AUTOMATIC is the rule's value (MiB), MIB the size
 # of the disk, 0 if it cannot be read, and CLASS its kind.
@@ -69,6 +70,55 @@ prune_target() {
 		prune_reason="as much as before is kept in doubt"
 		note "$why As many blocks as before are kept ($before MiB)."
 	fi
+}
+
+# in_doubt ROOT: is it unclear what node.conf says, or would say?
+in_doubt() {
+	for doubt_record in absent unread prune-doubt; do
+		[ -z "$(node_record "$1" $doubt_record)" ] || return 0
+	done
+	[ -z "$(node_record "$1" chain)" ]
+}
+
+# all_stored ROOT FILTERS: after prune_target; FILTERS as filters_choice sets it.
+# Sets   all_stored  why each block of the initial sync is stored, half a sentence; "" if those
+#                    that would be deleted before its end need not be
+all_stored() {
+	# Core's m_assumed_blockchain_size of the pinned source (kernel/chainparams.cpp), GiB: with
+	# room for it, pruning deletes nothing. It does not know regtest's.
+	case $(node_chain "$1") in
+	main) whole_chain=856 ;;
+	test) whole_chain=245 ;;
+	testnet4) whole_chain=31 ;;
+	signet) whole_chain=24 ;;
+	*) whole_chain=1000000 ;;
+	esac
+	all_stored=""
+	if [ -n "$2" ]; then
+		all_stored="as the filters need them"
+	elif [ "$prune_target" -lt 550 ]; then
+		all_stored="none is pruned before its end"
+	elif [ "$prune_target" -ge $((whole_chain * 1024)) ]; then
+		all_stored="there is room for the whole chain"
+	elif [ -n "$(node_record "$1" store-doubt)" ] ||
+		{ in_doubt "$1" && ! sized_now "$1" && stored_before "$1"; }; then
+		all_stored="as node.conf may say where it cannot be used"
+		note "Each block of the first sync is stored, as node.conf may ask for that where it cannot be" \
+			"used, or asked before it was lost. Mend it and restart: this wears a card."
+	fi
+}
+
+# sized_now ROOT: does a good line say how much waits in memory?
+sized_now() {
+	grep -q '^option [^ ]* \(no\)*blocksinmemory=' "$1/run/cairn/node-conf.records" 2>/dev/null
+}
+
+# stored_before ROOT: may the last good node.conf have had each block stored? As the parser reads
+# lines: they end with either character, and an editor's mark may stand before the first.
+stored_before() {
+	tr '\r' '\n' 2>/dev/null <"$1/var/lib/cairn/node.conf" |
+		LC_ALL=C sed '1s/^[^ -~]*//; s/#.*//; s/[[:space:]]//g; s/^[a-z0-9]*\.//' |
+		grep -qE '^(blocksinmemory=0*|noblocksinmemory(=[^0f].*)?)$|^(blockfilter|coinstats)index=[^0f]'
 }
 
 # prune_was ROOT MIB: is this what bitcoind last came up with, on this chain?

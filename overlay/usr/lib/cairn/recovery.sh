@@ -177,7 +177,7 @@ begin_rebuild() {
 }
 
 # sync_again ROOT: the owner has the chain fetched anew, which is as the first sync: node-tune gives
-# it most of the memory, and blocks that would be pruned before its end are not written. Not on a
+# it most of the memory, and blocks deep below the tip are not written. Not on a
 # node that was rebuilt automatically: there the marker says that this has reached the tip, too
 # (rebuild_recent). A reindex that never begins costs one restart of bitcoind, when cairn-sync-done
 # finds the sync at its end. Never fails.

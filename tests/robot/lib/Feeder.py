@@ -95,7 +95,7 @@ class Feeder:
     def feed_script_heavy_blocks(self) -> int:
         """Gives the feeder (regtest) the blocks of script_blocks.py; returns their number.
 
-        Fails if it refuses one.
+        Those that it has from an earlier run stay. Fails if it refuses one.
 
         Example:
         | ${top}=    Feed Script Heavy Blocks
@@ -103,7 +103,7 @@ class Feeder:
         chain = script_blocks.blocks()
         for number, block in enumerate(chain, 1):
             answer = session.feeder("-stdin", "submitblock", text=block.hex())
-            if answer:
+            if answer not in ("", None, "duplicate"):
                 raise AssertionError(f"the stock daemon refuses block {number}: {answer}")
         return len(chain)
 

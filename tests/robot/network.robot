@@ -50,7 +50,7 @@ New Units Are Confined
 Without Rules There Is No Network
     [Documentation]    nft is hidden from the script at the next start of both.
     [Tags]    long
-    Guest    systemctl stop systemd-networkd.socket systemd-networkd
+    Guest    systemctl stop 'systemd-networkd*.socket' systemd-networkd
     Guest    rm /run/cairn/firewall.loaded
     Guest    mount --bind /dev/null /usr/sbin/nft
     Guest Result    systemctl restart cairn-firewall
